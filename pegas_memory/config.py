@@ -1,0 +1,124 @@
+"""Settings, read once: environment, then ``.env`` of the working directory, then
+``$PEGAS_HOME/config.toml``. The only place that looks at the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+from typing_extensions import Annotated
+
+from pegas_memory.errors import BadSettings
+
+DEFAULT_HOME = "~/.local/share/pegas-memory"
+TENANT_PATTERN = r"^[^\x00-\x1f\x7f]{1,64}$"
+
+
+class Settings(BaseSettings):
+    """Field ``database_url`` is the setting ``PEGAS_DATABASE_URL``, and so on for each.
+
+    Raises ``BadSettings`` through :func:`load_settings`, never pydantic's own error.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="PEGAS_", env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
+    )
+
+    home: Path = Field(default_factory=lambda: Path(DEFAULT_HOME).expanduser())
+    database_url: SecretStr = SecretStr("")
+    qdrant_url: str = ""
+    qdrant_api_key: SecretStr = SecretStr("")
+    qdrant_collection: str = "alicorn_atoms"
+    memgraph_url: str = ""
+    memgraph_user: str = ""
+    memgraph_password: SecretStr = SecretStr("")
+    embedder: str = "bundled"
+    llm: str = ""
+    ollama_url: str = "http://127.0.0.1:11434"
+    ollama_keep_alive: str = "5m"
+    openai_api_key: SecretStr = SecretStr("")
+    tenant: str = Field(default="default", pattern=TENANT_PATTERN)
+    ingest_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=lambda: (Path.cwd(),))
+    allow_private_urls: bool = False
+    proxy_url: str = Field(default="", validation_alias=AliasChoices("PEGAS_PROXY_URL", "PROXY_URL", "proxy_url"))
+    search: str = ""
+    host: str = "127.0.0.1"
+    port: int = Field(default=2085, ge=1, le=65535)
+    api_token: SecretStr = SecretStr("")
+    auto_infer: bool = False
+    consolidate_every: str = "4h"
+    engine_idle_seconds: float = Field(default=600.0, ge=1.0)
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute_home(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @field_validator("ingest_roots", mode="before")
+    @classmethod
+    def _split_roots(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = [part for part in value.split(os.pathsep) if part.strip()]
+        return tuple(Path(part).expanduser().resolve() for part in value)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        home = Path(os.environ.get("PEGAS_HOME") or DEFAULT_HOME).expanduser()
+        toml = TomlConfigSettingsSource(settings_cls, toml_file=home / "config.toml")
+        return init_settings, env_settings, dotenv_settings, toml
+
+    @property
+    def embedded_postgres(self) -> bool:
+        return not self.database_url.get_secret_value()
+
+    @property
+    def embedded_vectors(self) -> bool:
+        return not self.qdrant_url
+
+    @property
+    def needs_engine(self) -> bool:
+        """True when some part lives in the engine process of this PEGAS_HOME."""
+        return self.embedded_postgres or self.embedded_vectors or self.embedder == "bundled"
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the settings; ``overrides`` win over every file and variable.
+
+    Raises:
+        BadSettings: naming each setting that does not fit and what it takes.
+    """
+    try:
+        return Settings(**overrides)
+    except (ValidationError, ValueError, OSError) as error:
+        if isinstance(error, ValidationError):
+            said = "; ".join(f"PEGAS_{'_'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        else:
+            said = str(error)
+        raise BadSettings(f"The settings cannot be used: {said}.", "Correct them and start again.") from error
+
+
+def child_environment(settings: Settings) -> dict[str, str]:
+    """The environment for a process that this one starts: ours, with PEGAS_HOME made absolute."""
+    return {**os.environ, "PEGAS_HOME": str(settings.home)}
+
+
+def prepare_native_library(**variables: str) -> None:
+    """Set variables that a C library reads once, when it is loaded; what the user set stays."""
+    for name, value in variables.items():
+        os.environ.setdefault(name, value)

@@ -1,0 +1,178 @@
+"""Jobs: long work that outlives the call that asked for it, visible by id until it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from pegas_memory.db.ids import new_id
+from pegas_memory.model import JobState
+
+JOB_CHANNEL = "pegas_job"
+ABANDONED_AFTER = "20 seconds"
+"""A running job whose worker has not said so for this long is taken again."""
+MAX_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    tenant: str
+    id: UUID
+    kind: str
+    state: JobState
+    payload: Mapping[str, Any]
+    progress: Mapping[str, Any]
+    result: Mapping[str, Any]
+    error: Mapping[str, Any]
+    attempts: int
+    cancel_requested: bool
+    created_at: datetime
+    finished_at: datetime | None
+
+
+_COLUMNS = ", ".join(JobRow.__dataclass_fields__)
+
+
+def _job(row: Any) -> JobRow:
+    values = dict(zip(JobRow.__dataclass_fields__, row, strict=True))
+    return JobRow(**{**values, "state": JobState(values["state"])})
+
+
+def create(conn: Connection, tenant: str, kind: str, payload: Mapping[str, Any]) -> UUID:
+    job_id = new_id()
+    conn.execute(
+        text("INSERT INTO pm_job (tenant, id, kind, payload) VALUES (:tenant, :id, :kind, CAST(:payload AS jsonb))"),
+        {"tenant": tenant, "id": job_id, "kind": kind, "payload": json.dumps(payload, ensure_ascii=False)},
+    )
+    _wake(conn)
+    return job_id
+
+
+def _wake(conn: Connection) -> None:
+    conn.execute(text("SELECT pg_notify(:channel, '')"), {"channel": JOB_CHANNEL})
+
+
+def claim(conn: Connection, worker: str) -> JobRow | None:
+    """The oldest waiting job, or one whose worker has gone quiet; it is then this worker's."""
+    row = conn.execute(
+        text(
+            f"""UPDATE pm_job SET state = 'running', taken_by = :worker, attempts = attempts + 1,
+                started_at = coalesce(started_at, clock_timestamp()), heartbeat_at = clock_timestamp()
+            WHERE (tenant, id) IN (
+                SELECT tenant, id FROM pm_job
+                WHERE state = 'queued'
+                   OR (state = 'running' AND (heartbeat_at IS NULL
+                       OR heartbeat_at < clock_timestamp() - interval '{ABANDONED_AFTER}'))
+                ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+            RETURNING {_COLUMNS}"""
+        ),
+        {"worker": worker},
+    ).one_or_none()
+    return _job(row) if row else None
+
+
+def heartbeat(conn: Connection, job: JobRow, progress: Mapping[str, Any] | None = None) -> bool:
+    """Say that the job is alive, with its progress. True when it was asked to stop or was taken away."""
+    row = conn.execute(
+        text(
+            "UPDATE pm_job SET heartbeat_at = clock_timestamp(),"
+            " progress = coalesce(CAST(:progress AS jsonb), progress)"
+            " WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"
+            " RETURNING cancel_requested"
+        ),
+        {
+            "tenant": job.tenant,
+            "id": job.id,
+            "attempts": job.attempts,
+            "progress": None if progress is None else json.dumps(progress, ensure_ascii=False),
+        },
+    ).one_or_none()
+    return row is None or bool(row[0])
+
+
+def finish(
+    conn: Connection,
+    job: JobRow,
+    state: JobState,
+    *,
+    result: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+) -> None:
+    """End the job; its payload's text is dropped, since a finished job is never run again from it."""
+    conn.execute(
+        text(
+            """UPDATE pm_job SET state = :state, finished_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
+                result = CAST(:result AS jsonb), error = CAST(:error AS jsonb),
+                payload = CASE WHEN :state = 'done' THEN payload - 'text' - 'proxy_url' ELSE payload END
+            WHERE tenant = :tenant AND id = :id AND attempts = :attempts"""
+        ),
+        {
+            "tenant": job.tenant,
+            "id": job.id,
+            "attempts": job.attempts,
+            "state": state.value,
+            "result": json.dumps(result or {}, ensure_ascii=False),
+            "error": json.dumps(error or {}, ensure_ascii=False),
+        },
+    )
+    _wake(conn)
+
+
+def release(conn: Connection, job: JobRow) -> None:
+    """Give an unfinished job back, for another worker to go on with it."""
+    conn.execute(
+        text(
+            "UPDATE pm_job SET state = 'queued', heartbeat_at = NULL"
+            " WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"
+        ),
+        {"tenant": job.tenant, "id": job.id, "attempts": job.attempts},
+    )
+
+
+def find(conn: Connection, tenant: str, job_id: UUID) -> JobRow | None:
+    row = conn.execute(
+        text(f"SELECT {_COLUMNS} FROM pm_job WHERE tenant = :tenant AND id = :id"), {"tenant": tenant, "id": job_id}
+    ).one_or_none()
+    return _job(row) if row else None
+
+
+def latest(conn: Connection, tenant: str, limit: int) -> list[JobRow]:
+    rows = conn.execute(
+        text(f"SELECT {_COLUMNS} FROM pm_job WHERE tenant = :tenant ORDER BY created_at DESC, id DESC LIMIT :limit"),
+        {"tenant": tenant, "limit": limit},
+    ).all()
+    return [_job(row) for row in rows]
+
+
+def request_cancel(conn: Connection, tenant: str, job_id: UUID) -> None:
+    """A waiting job is cancelled at once; a running one stops at its next heartbeat."""
+    conn.execute(
+        text(
+            """UPDATE pm_job SET cancel_requested = true,
+                state = CASE WHEN state = 'queued' THEN 'cancelled' ELSE state END,
+                finished_at = CASE WHEN state = 'queued' THEN clock_timestamp() ELSE finished_at END
+            WHERE tenant = :tenant AND id = :id AND state IN ('queued', 'running')"""
+        ),
+        {"tenant": tenant, "id": job_id},
+    )
+    _wake(conn)
+
+
+def retry(conn: Connection, tenant: str, job_id: UUID) -> bool:
+    """Queue a failed or cancelled job again. False when it is in another state."""
+    again = conn.execute(
+        text(
+            "UPDATE pm_job SET state = 'queued', cancel_requested = false, finished_at = NULL, error = '{}'::jsonb,"
+            " attempts = attempts + 1 WHERE tenant = :tenant AND id = :id AND state IN ('failed', 'cancelled')"
+            " RETURNING id"
+        ),
+        {"tenant": tenant, "id": job_id},
+    ).one_or_none()
+    _wake(conn)
+    return again is not None

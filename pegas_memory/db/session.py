@@ -1,0 +1,141 @@
+"""Connections and transactions. Every transaction names its tenant; row level security does the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection as Connection
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from pegas_memory.errors import DatabaseUnavailable, DiskFull, PegasError
+
+RESTRICTED_ROLE = "pegas_memory"
+_IN_SCOPE = text("SELECT set_config('pegas.tenant', :tenant, true), set_config('pegas.scope', :scope, true)")
+_RETRYABLE = frozenset({"40001", "40P01"})
+_DISK_FULL = frozenset({"53100"})
+T = TypeVar("T")
+
+
+class Database:
+    """A pool of connections to one PostgreSQL. Thread-safe.
+
+    A login that row level security would not bind (a superuser, or one with BYPASSRLS) steps down
+    to the role ``pegas_memory`` on every connection.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+        self.url = url
+        self._engine = create_engine(
+            url,
+            pool_size=pool_size,
+            max_overflow=0,
+            pool_timeout=30,
+            connect_args={"connect_timeout": 10, "client_encoding": "utf8", "application_name": "pegas-memory"},
+        )
+        event.listen(self._engine, "connect", _prepare_connection)
+
+    @contextmanager
+    def tenant(self, tenant: str) -> Iterator[Connection]:
+        """One transaction that sees and writes the rows of ``tenant`` alone."""
+        with self._begin(tenant, "") as connection:
+            yield connection
+
+    @contextmanager
+    def everything(self) -> Iterator[Connection]:
+        """One transaction over all tenants; only the worker and the admin rooms open it."""
+        with self._begin("", "all") as connection:
+            yield connection
+
+    @contextmanager
+    def _begin(self, tenant: str, scope: str) -> Iterator[Connection]:
+        with translated(), self._checked_out(tenant, scope) as connection:
+            yield connection
+            connection.commit()
+
+    def _checked_out(self, tenant: str, scope: str) -> Connection:
+        """A connection in a transaction of this scope. The first statement finds out whether a pooled
+        connection is still alive: one that died (PostgreSQL was restarted) is replaced once."""
+        for last in (False, True):
+            connection = self._engine.connect()
+            try:
+                connection.execute(_IN_SCOPE, {"tenant": tenant, "scope": scope})
+            except DBAPIError as error:
+                connection.close()
+                if last or not error.connection_invalidated:
+                    raise
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
+        raise AssertionError("unreachable")
+
+    def retrying(self, work: Callable[[], T], *, attempts: int = 5) -> T:
+        """Run ``work`` again when PostgreSQL asks for it (serialisation failure, deadlock)."""
+        for attempt in range(1, attempts + 1):
+            try:
+                return work()
+            except DatabaseUnavailable as error:
+                if sqlstate_of(error.__cause__) not in _RETRYABLE or attempt == attempts:
+                    raise
+                time.sleep(0.02 * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def sqlstate_of(error: BaseException | None) -> str:
+    original = getattr(error, "orig", error)
+    return str(getattr(original, "sqlstate", "") or "")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Turn SQLAlchemy's errors into ours; the caller's own errors pass untouched."""
+    try:
+        yield
+    except PegasError:
+        raise
+    except IntegrityError:
+        raise
+    except PoolTimeout as error:
+        raise DatabaseUnavailable("Every database connection is busy.") from error
+    except DBAPIError as error:
+        state = sqlstate_of(error)
+        if state in _DISK_FULL:
+            raise DiskFull("PostgreSQL has no room left on its disk.") from error
+        raise DatabaseUnavailable(f"PostgreSQL answered with an error{f' ({state})' if state else ''}.") from error
+    except SQLAlchemyError as error:
+        raise DatabaseUnavailable("The database call failed.") from error
+
+
+def _prepare_connection(dbapi_connection: Any, _record: Any) -> None:
+    with dbapi_connection.cursor() as cursor:
+        cursor.execute("SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = session_user")
+        row = cursor.fetchone()
+        if row and row[0]:
+            _step_down(cursor)
+        cursor.execute("SET TIME ZONE 'UTC'")
+        cursor.execute("SET idle_in_transaction_session_timeout = '60s'")
+        cursor.execute("SET statement_timeout = '120s'")
+    dbapi_connection.commit()
+
+
+def _step_down(cursor: Any) -> None:
+    cursor.execute(
+        f"""DO $$ BEGIN
+            IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '{RESTRICTED_ROLE}') THEN
+                CREATE ROLE {RESTRICTED_ROLE} NOLOGIN NOSUPERUSER NOBYPASSRLS;
+            END IF;
+            IF NOT has_schema_privilege('{RESTRICTED_ROLE}', 'public', 'CREATE') THEN
+                GRANT USAGE, CREATE ON SCHEMA public TO {RESTRICTED_ROLE};
+            END IF;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$"""
+    )
+    cursor.execute(f"SET ROLE {RESTRICTED_ROLE}")

@@ -1,0 +1,67 @@
+"""Texts to vectors through the cache in PostgreSQL: each text is embedded once per model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pegas_memory.db import embeddings
+from pegas_memory.db.session import Connection, Database
+from pegas_memory.embedding import EMBED_TEXT_VERSION, Embedder, parts_of
+from pegas_memory.model import Dense, Role
+from pegas_memory.text import sha256
+
+
+def embedded_text(claim: str, content: str) -> str:
+    """What of an atom is embedded: claim, then content (version EMBED_TEXT_VERSION)."""
+    return f"{claim}\n{content}" if content and content != claim else claim
+
+
+class Vectors:
+    """Vectors of document texts; thread-safe."""
+
+    def __init__(self, db: Database, embedder: Embedder) -> None:
+        self._db = db
+        self._embedder = embedder
+
+    @property
+    def model_name(self) -> str:
+        return self._embedder.model.name
+
+    def parts(self, text: str) -> list[str]:
+        """The pieces in which a text is embedded; one for all but long ones."""
+        return parts_of(text, self._embedder.model.max_characters)
+
+    def cached(self, tenant: str, texts: Sequence[str]) -> dict[str, Dense]:
+        """Vectors that are known already, by text; never calls the model."""
+        with self._db.tenant(tenant) as conn:
+            return self.cached_in(conn, tenant, texts)
+
+    def cached_in(self, conn: Connection, tenant: str, texts: Sequence[str]) -> dict[str, Dense]:
+        hashes = {sha256(text): text for text in texts}
+        found = embeddings.fetch(conn, tenant, self.model_name, EMBED_TEXT_VERSION, list(hashes))
+        return {hashes[h]: vector for h, vector in found.items()}
+
+    def made(self, texts: Sequence[str]) -> dict[str, Dense]:
+        """A fresh vector for each distinct text, not cached yet. No connection is held meanwhile.
+
+        Raises:
+            EmbedderUnavailable, EmbedderMisbehaved, WrongDimension.
+        """
+        distinct = list(dict.fromkeys(texts))
+        if not distinct:
+            return {}
+        return dict(zip(distinct, self._embedder.embed(distinct, Role.DOCUMENT), strict=True))
+
+    def keep_in(self, conn: Connection, tenant: str, vectors: Mapping[str, Dense]) -> None:
+        """Cache vectors by text, in the caller's transaction."""
+        hashed = {sha256(text): vector for text, vector in vectors.items()}
+        embeddings.put(conn, tenant, self.model_name, EMBED_TEXT_VERSION, hashed)
+
+    def of(self, tenant: str, texts: Sequence[str]) -> dict[str, Dense]:
+        """A vector for each distinct text; what is not cached is made and cached. Raises as ``made``."""
+        known = self.cached(tenant, texts)
+        fresh = self.made([text for text in texts if text not in known])
+        if fresh:
+            with self._db.tenant(tenant) as conn:
+                self.keep_in(conn, tenant, fresh)
+        return known | fresh
