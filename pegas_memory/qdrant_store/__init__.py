@@ -1,0 +1,29 @@
+"""Vectors: Qdrant's server and Qdrant's embedded engine behind one face.
+
+``ServerIndex`` is imported on first use: its client library takes longer to load than a call may.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pegas_memory.qdrant_store.face import ScannedPoint, VectorIndex
+from pegas_memory.qdrant_store.naming import edge_folder
+
+if TYPE_CHECKING:
+    from pegas_memory.qdrant_store.edge import EdgeIndex
+    from pegas_memory.qdrant_store.server import ServerIndex
+
+__all__ = ["EdgeIndex", "ScannedPoint", "ServerIndex", "VectorIndex", "edge_folder"]
+
+
+def __getattr__(name: str) -> object:
+    if name == "EdgeIndex":
+        from pegas_memory.qdrant_store.edge import EdgeIndex
+
+        return EdgeIndex
+    if name == "ServerIndex":
+        from pegas_memory.qdrant_store.server import ServerIndex
+
+        return ServerIndex
+    raise AttributeError(name)

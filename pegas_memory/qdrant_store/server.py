@@ -1,0 +1,368 @@
+"""A Qdrant server by URL (``qdrant-client``).
+
+No server was at hand when this was written: the contract suite ran against the client's own local
+mode, which answers like a server but is none. Unproven by it: payload indexes, search over a built
+HNSW graph, the 32 MB limit of a request, time-outs, and two processes making one collection. Word
+rarity (IDF) within the tenant needs a server that knows ``SearchParams.idf``; an older one ignores
+it and takes the rarity of the whole collection.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from uuid import UUID
+
+from qdrant_client import QdrantClient, models
+from qdrant_client.common.client_exceptions import QdrantException
+from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+
+from pegas_memory.errors import BadSettings, ForeignCollection, VectorsUnavailable, WrongDimension
+from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Point, SearchFilter, SparseVector
+from pegas_memory.qdrant_store.checks import check_dense, check_points, check_replaced, check_sparse
+from pegas_memory.qdrant_store.collapse import Arm, Scored, gather
+from pegas_memory.qdrant_store.face import ScannedPoint
+from pegas_memory.qdrant_store.naming import BM25, DENSE, alias_name, physical_name
+from pegas_memory.qdrant_store.payload import (
+    ENTITIES_PER_CALL,
+    ENTITY_ID,
+    INDEXED,
+    REVISION,
+    AnyOf,
+    Between,
+    Condition,
+    FieldKind,
+    batches,
+    conditions,
+    leftovers,
+    of_entities,
+    of_tenant,
+    to_payload,
+)
+
+BATCH_BYTES = 8 * 2**20
+"""A quarter of the 32 MB above which a server refuses a request."""
+BATCH_POINTS = 500
+BYTES_PER_FLOAT = 24
+BYTES_PER_TERM = 36
+"""Upper bounds of a float, and of an index with its weight, as JSON."""
+
+_MODEL = "pegas_model"
+
+
+class ServerIndex:
+    """A ``VectorIndex`` on a server: physical collection ``BASE__MODEL__DIM__N`` behind the alias
+    ``BASE__MODEL__DIM``. Writes return when the server has applied them.
+
+    ``client`` replaces the connection that ``url`` would open.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        model: EmbeddingModel,
+        base: str,
+        *,
+        timeout: float = 30.0,
+        client: QdrantClient | None = None,
+    ) -> None:
+        self._model = model
+        self._name = alias_name(base, model)
+        self._client = client if client is not None else _connect(url, api_key, timeout)
+        self._ready = False
+        self._closed = False
+
+    def ensure(self) -> None:
+        """Find the collection behind the alias, or make both.
+
+        Raises:
+            WrongDimension: the alias leads to vectors of another model or dimension.
+            ForeignCollection: a real collection has the alias's name; it is left alone.
+            BadSettings: the server refuses the key.
+            VectorsUnavailable: the server cannot be reached.
+        """
+        self._ready = False
+        with _translated():
+            aliases = {a.alias_name: a.collection_name for a in self._client.get_aliases().aliases}
+            physical = aliases.get(self._name)
+            if physical is None:
+                physical = self._found_or_made()
+                link = models.CreateAlias(collection_name=physical, alias_name=self._name)
+                self._client.update_collection_aliases([models.CreateAliasOperation(create_alias=link)])
+            elif not self._fits(physical):
+                raise WrongDimension(
+                    f"The collection {physical} does not hold vectors of {self._model.name} with"
+                    f" {self._model.dimension} dimensions."
+                )
+            self._index_payload(physical)
+        self._ready = True
+
+    def _found_or_made(self) -> str:
+        names = {collection.name for collection in self._client.get_collections().collections}
+        if self._name in names:
+            raise ForeignCollection(f"A collection with the name {self._name} stands where the alias belongs.")
+        generation = 1
+        while (physical := physical_name(self._name, generation)) in names and not self._fits(physical):
+            generation += 1
+        if physical not in names:
+            self._make(physical)
+        return physical
+
+    def _make(self, physical: str) -> None:
+        try:
+            self._client.create_collection(
+                physical,
+                vectors_config={
+                    DENSE: models.VectorParams(size=self._model.dimension, distance=models.Distance.COSINE)
+                },
+                sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+                metadata={_MODEL: self._model.name},
+            )
+        except UnexpectedResponse as error:
+            if error.status_code != HTTPStatus.CONFLICT:  # another process made it meanwhile
+                raise
+
+    def _fits(self, physical: str) -> bool:
+        config = self._client.get_collection(physical).config
+        vectors, sparse = config.params.vectors, config.params.sparse_vectors or {}
+        dense = vectors.get(DENSE) if isinstance(vectors, dict) else None
+        made_by = (config.metadata or {}).get(_MODEL, self._model.name)
+        return (
+            dense is not None
+            and dense.size == self._model.dimension
+            and dense.distance == models.Distance.COSINE
+            and BM25 in sparse
+            and made_by == self._model.name
+        )
+
+    def _index_payload(self, physical: str) -> None:
+        standing = self._client.get_collection(physical).payload_schema
+        for field, kind in INDEXED.items():
+            if field not in standing:
+                self._client.create_payload_index(physical, field, _SCHEMA[kind], wait=True)
+
+    def upsert(self, points: Sequence[Point]) -> None:
+        """As ``VectorIndex.upsert``; sent in requests of at most 8 MB and 500 points. A server that
+        fails between two of them has the first: send all again."""
+        check_points(points, self._model)
+        for some in _requests(points):
+            with self._speaking():
+                self._client.upsert(self._name, some, wait=True)
+
+    def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+        """As ``VectorIndex.replace``."""
+        check_replaced(entity_ids, points)
+        self.upsert(points)
+        for some, kept in leftovers(entity_ids, points):
+            stays: list[models.Condition] = [models.HasIdCondition(has_id=_ids(kept))] if kept else []
+            self._delete(models.Filter(must=[_condition(of_entities(some))], must_not=stays or None))
+
+    def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:
+        """As ``VectorIndex.delete_entities``."""
+        for some in batches(entity_ids, ENTITIES_PER_CALL):
+            self._delete(_filter([of_tenant(tenant), of_entities(some)]))
+
+    def delete_tenant(self, tenant: str) -> None:
+        """As ``VectorIndex.delete_tenant``."""
+        self._delete(_filter([of_tenant(tenant)]))
+
+    def search(self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int) -> ArmHits:
+        """As ``VectorIndex.search``."""
+        queries: dict[Arm, models.NearestQuery] = {}
+        if dense is not None:
+            check_dense(dense, self._model, "query")
+            queries[Arm.DENSE] = models.NearestQuery(nearest=dense.tolist())
+        if sparse is not None:
+            check_sparse(sparse, "query")
+            if sparse.indices:
+                queries[Arm.LEXICAL] = models.NearestQuery(nearest=_sparse(sparse))
+        if limit < 1 or not queries:
+            return ArmHits()
+        kept = _filter(conditions(where))
+        rarity = models.SearchParams(idf=models.IdfCorpusParams(corpus=_filter([of_tenant(where.tenant)])))
+
+        def fetch(sizes: Mapping[Arm, int]) -> Mapping[Arm, Sequence[Scored]]:
+            requests = [
+                models.QueryRequest(
+                    query=queries[arm],
+                    using=DENSE if arm is Arm.DENSE else BM25,
+                    filter=kept,
+                    limit=size,
+                    with_payload=[ENTITY_ID],
+                    params=rarity if arm is Arm.LEXICAL else None,
+                )
+                for arm, size in sizes.items()
+            ]
+            with self._speaking():
+                answers = self._client.query_batch_points(self._name, requests)
+                rows = [[_scored(point) for point in answer.points] for answer in answers]
+                return dict(zip(sizes, rows, strict=True))
+
+        return gather(list(queries), limit, fetch)
+
+    def count(self) -> int:
+        """As ``VectorIndex.count``."""
+        with self._speaking():
+            return self._client.count(self._name, exact=True).count
+
+    def scan(self, after: UUID | None, limit: int) -> list[ScannedPoint]:
+        """As ``VectorIndex.scan``."""
+        if limit < 1:
+            return []
+        with self._speaking():
+            rows, _ = self._client.scroll(
+                self._name,
+                offset=None if after is None else str(after),
+                limit=limit + 1,  # the offset is inclusive
+                with_payload=[ENTITY_ID, REVISION],
+                with_vectors=False,
+            )
+            rows = [row for row in rows if _id(row) != after][:limit]
+            if not rows:
+                return []
+            embedded = models.Filter(
+                must=[
+                    models.HasIdCondition(has_id=[row.id for row in rows]),
+                    models.HasVectorCondition(has_vector=DENSE),
+                ]
+            )
+            found, _ = self._client.scroll(
+                self._name, scroll_filter=embedded, limit=len(rows), with_payload=False, with_vectors=False
+            )
+            with_dense = {_id(row) for row in found}
+            return [_scanned(row, _id(row) in with_dense) for row in rows]
+
+    def flush(self) -> None:
+        """Nothing to do: every write waited for the server."""
+
+    def close(self) -> None:
+        """As ``VectorIndex.close``."""
+        if not self._closed:
+            self._closed = True
+            with _translated():
+                self._client.close()
+
+    def _delete(self, doomed: models.Filter) -> None:
+        with self._speaking():
+            self._client.delete(self._name, models.FilterSelector(filter=doomed), wait=True)
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        if self._closed:
+            raise VectorsUnavailable("The connection to Qdrant is closed.")
+        if not self._ready:
+            self.ensure()
+        with _translated():
+            yield
+
+
+_HINT = "Check PEGAS_QDRANT_URL and that the server runs; what was stored is projected when it is back."
+
+_SCHEMA: dict[FieldKind, models.PayloadSchemaType | models.KeywordIndexParams] = {
+    FieldKind.TENANT: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
+    FieldKind.KEYWORD: models.PayloadSchemaType.KEYWORD,
+    FieldKind.UUID: models.PayloadSchemaType.UUID,
+    FieldKind.FLOAT: models.PayloadSchemaType.FLOAT,
+}
+
+
+def _connect(url: str, api_key: str, timeout: float) -> QdrantClient:
+    try:
+        # The check of versions would speak to the server before anybody asked for anything.
+        return QdrantClient(url=url, api_key=api_key or None, timeout=max(1, round(timeout)), check_compatibility=False)
+    except (ValueError, TypeError) as error:
+        raise BadSettings("PEGAS_QDRANT_URL is no address of a Qdrant server.", "Write http://HOST:6333.") from error
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Name a failure of the client or the server. What they say may hold the address and
+    payload, so only the status or the kind of failure is passed on."""
+    try:
+        yield
+    except UnexpectedResponse as error:
+        raise _refusal(error) from error
+    except ResponseHandlingException as error:
+        kind = type(error.source).__name__
+        raise VectorsUnavailable(f"Qdrant did not answer ({kind}).", _HINT) from error
+    # ValueError: a body that is no JSON, and every refusal of the client's local mode.
+    except (ApiException, QdrantException, ValueError, KeyError) as error:
+        raise VectorsUnavailable(f"Qdrant answered wrongly ({type(error).__name__}).", _HINT) from error
+
+
+def _refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension:
+    status = error.status_code
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return BadSettings(f"Qdrant refuses the key (status {status}).", "Check PEGAS_QDRANT_API_KEY.")
+    if status == HTTPStatus.BAD_REQUEST and b"dimension error" in (error.content or b""):
+        return WrongDimension("The collection in Qdrant has another dimension than the embedder.")
+    if status == HTTPStatus.NOT_FOUND:
+        return VectorsUnavailable("The collection in Qdrant is gone.", "Run `pegas-memory rebuild`.")
+    return VectorsUnavailable(f"Qdrant answered with status {status}.", _HINT)
+
+
+def _requests(points: Sequence[Point]) -> Iterator[list[models.PointStruct]]:
+    """The points in lists that fit one request; a point that is too big alone goes alone."""
+    some: list[models.PointStruct] = []
+    size = 0
+    for point in points:
+        struct = _point(point)
+        more = _json_bytes(point, struct)
+        if some and (size + more > BATCH_BYTES or len(some) >= BATCH_POINTS):
+            yield some
+            some, size = [], 0
+        some.append(struct)
+        size += more
+    if some:
+        yield some
+
+
+def _json_bytes(point: Point, struct: models.PointStruct) -> int:
+    floats = 0 if point.dense is None else point.dense.size
+    payload = len(json.dumps(struct.payload))
+    return floats * BYTES_PER_FLOAT + len(point.sparse.indices) * BYTES_PER_TERM + payload + 200
+
+
+def _condition(condition: Condition) -> models.FieldCondition:
+    match condition:
+        case AnyOf(key, values):
+            return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
+        case Between(key, low, high):
+            return models.FieldCondition(key=key, range=models.Range(gte=low, lte=high))
+
+
+def _filter(found: Sequence[Condition]) -> models.Filter:
+    return models.Filter(must=[_condition(condition) for condition in found])
+
+
+def _sparse(vector: SparseVector) -> models.SparseVector:
+    return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
+
+
+def _point(point: Point) -> models.PointStruct:
+    vector: dict[str, list[float] | models.SparseVector] = {}
+    if point.dense is not None:
+        vector[DENSE] = point.dense.tolist()
+    if point.sparse.indices:
+        vector[BM25] = _sparse(point.sparse)
+    return models.PointStruct(id=str(point.id), vector=vector, payload=to_payload(point.payload))
+
+
+def _ids(point_ids: Sequence[UUID]) -> list[models.ExtendedPointId]:
+    return [str(point_id) for point_id in point_ids]
+
+
+def _id(row: models.Record) -> UUID:
+    return UUID(str(row.id))
+
+
+def _scored(row: models.ScoredPoint) -> Scored:
+    return UUID((row.payload or {})[ENTITY_ID]), row.score
+
+
+def _scanned(row: models.Record, has_dense: bool) -> ScannedPoint:
+    payload = row.payload or {}
+    return _id(row), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense

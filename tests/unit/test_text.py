@@ -1,0 +1,123 @@
+"""The text gate and the text functions."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pegas_memory.errors import EmptyText, InvalidParameter, TextTooLong
+from pegas_memory.text import (
+    clean_json,
+    clean_name,
+    clean_tags,
+    clean_text,
+    collapse,
+    first_sentence,
+    fold,
+    language_of,
+    sentences,
+    sha256,
+)
+
+LEGAL = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=200).filter(lambda t: "\ufeff" not in t)
+
+
+@given(LEGAL)
+def test_everything_legal_comes_back_exactly(text: str) -> None:
+    composed = unicodedata.normalize("NFC", text)
+    cleaned = clean_text(composed, field="claim", max_characters=1000)
+    assert cleaned == "".join(c for c in composed if c not in "\ufffe\uffff")
+
+
+@given(st.text(max_size=200))
+def test_the_gate_is_idempotent_and_leaves_no_control_character(text: str) -> None:
+    try:
+        once = clean_text(text, field="claim", max_characters=1000)
+    except InvalidParameter:
+        assert any("\ud800" <= c <= "\udfff" for c in text)
+        return
+    assert clean_text(once, field="claim", max_characters=1000) == once
+    assert not any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in once)
+    once.encode("utf-8")
+
+
+def test_nul_goes_and_line_ends_are_one_kind() -> None:
+    assert clean_text("a\x00b\r\nc\rd\te", field="claim", max_characters=99) == "ab\nc\nd\te"
+
+
+def test_decomposed_letters_are_composed() -> None:
+    assert clean_text("и\u0306ё", field="claim", max_characters=9) == "йё"
+
+
+def test_a_lone_surrogate_is_named_and_not_quoted() -> None:
+    with pytest.raises(InvalidParameter, match="lone surrogate at character 3"):
+        clean_text("abc\udc80", field="claim", max_characters=9)
+
+
+def test_five_megabytes_are_refused_with_the_limit() -> None:
+    with pytest.raises(TextTooLong, match="at most 8,000"):
+        clean_text("x" * 5_000_000, field="claim", max_characters=8_000)
+
+
+def test_names_and_tags() -> None:
+    assert clean_name("  a \n b ", field="title") == "a b"
+    with pytest.raises(EmptyText):
+        clean_name(" \x00 ", field="title")
+    assert clean_tags(["б", " б ", "", "a\x00"]) == ("б", "a")
+
+
+def test_metadata_is_cleaned_keys_and_all() -> None:
+    assert clean_json({"к\x00": ["v\x00", {"n": 1.5}]}, field="metadata") == {"к": ["v", {"n": 1.5}]}
+    with pytest.raises(InvalidParameter, match="NaN"):
+        clean_json({"a": float("nan")}, field="metadata")
+    deep: object = "x"
+    for _ in range(40):
+        deep = [deep]
+    with pytest.raises(InvalidParameter, match="deeper"):
+        clean_json(deep, field="metadata")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Dr. Smith paid 3.5 million to J. R. Tolkien. It was 1990.", 2),
+        ("Он родился в 1990 г. в Москве. Т.е. это так! «Правда?» — спросил он.", 3),
+        ("Одна строка\nпереносится здесь. Вторая.", 2),
+        ("A heading\n\nA paragraph.", 2),
+        ("See e.g. Fig. 3 for details, i.e. the plot.", 1),
+        ("", 0),
+        ("   \n\n  ", 0),
+    ],
+)
+def test_sentences(text: str, parts: int) -> None:
+    spans = sentences(text)
+    assert len(spans) == parts
+    assert all(text[a:b] == text[a:b].strip() and a < b for a, b in spans)
+
+
+@given(st.text(st.sampled_from("абвAB .!?\n…«»1г"), max_size=80))
+def test_sentences_lose_nothing_but_white_space(text: str) -> None:
+    spans = sentences(text)
+    assert all(spans[n][1] <= spans[n + 1][0] for n in range(len(spans) - 1))
+    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+
+
+def test_folding_and_language() -> None:
+    assert fold("ЁЖИК") == fold("ежик") == fold("е\u0308жик")
+    assert language_of("Привет, ёжик") == "ru"
+    assert language_of("Hello there") == "en"
+    assert language_of("123 🦔") == ""
+    assert collapse(" a\n\tb ") == "a b"
+
+
+def test_first_sentence_is_cut_at_a_word() -> None:
+    assert first_sentence("One two. Three.") == "One two."
+    assert first_sentence("слово " * 200, 30).endswith("…")
+    assert len(first_sentence("слово " * 200, 30)) <= 30
+
+
+def test_hash_parts_do_not_run_together() -> None:
+    assert sha256("ab", "c") != sha256("a", "bc")
