@@ -1,0 +1,153 @@
+"""How the store is: counts, projections, and the doctor's round."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from uuid import UUID
+
+from pegas_memory.config import Settings
+from pegas_memory.db import counts, jobs, outbox
+from pegas_memory.errors import NotFound, PegasError, Unavailable
+from pegas_memory.model import (
+    Check,
+    EmbeddingState,
+    ProjectionState,
+    Role,
+    SearchFilter,
+    StatsAnswer,
+)
+from pegas_memory.service.library import job_answer
+from pegas_memory.service.rooms import OpenRooms, degraded_by
+from pegas_memory.version import VERSION
+
+JOBS_SHOWN = 10
+LOW_DISK = 1_000_000_000
+
+
+def stats(rooms: OpenRooms, tenant: str, *, detail: bool, job_id: UUID | None) -> StatsAnswer:
+    """Counts of the tenant, its latest jobs (or the one asked for), and how far the projections are.
+
+    Raises:
+        NotFound: no such job.
+    """
+    model = rooms.model()
+    vector, embedding = [*rooms.consumers(), "", ""][:2]
+    with rooms.db.tenant(tenant) as conn:
+        counted = counts.of_tenant(conn, tenant)
+        if job_id is None:
+            rows = jobs.latest(conn, tenant, JOBS_SHOWN)
+        else:
+            row = jobs.find(conn, tenant, job_id)
+            if row is None:
+                raise NotFound("There is no job of that id.")
+            rows = [row]
+        states = {state.consumer: state for state in outbox.states(conn)}
+        size = counts.size_on_disk(conn) if detail else 0
+    mine = [states[name] for name in (vector, embedding) if name in states]
+    projections = {
+        "vector": ProjectionState(
+            backend="embedded" if rooms.settings.embedded_vectors else "qdrant",
+            pending=sum(state.pending for state in mine),
+            lag_seconds=round(max((state.lag_seconds for state in mine), default=0.0), 3),
+            failed=sum(state.failed for state in mine),
+            last_error="; ".join(state.last_error for state in mine if state.last_error),
+        ),
+        "graph": ProjectionState("postgresql", 0, 0.0, 0),
+    }
+    provider, _, name = (model.name if model else rooms.settings.embedder).partition(":")
+    extra = {"database_bytes": size, "parts": _parts(rooms), "backfilling": [s.consumer for s in mine if s.backfilling]}
+    return StatsAnswer(
+        atoms=counted.atoms,
+        documents=counted.documents,
+        chunks=counted.chunks,
+        citations=counted.citations,
+        open_gaps=counted.open_gaps,
+        code_symbols=counted.code_symbols,
+        code_dependencies=counted.code_dependencies,
+        links=counted.links,
+        episodes=counted.episodes,
+        procedures=counted.procedures,
+        jobs=tuple(job_answer(row) for row in rows),
+        projections=projections,
+        embedding=EmbeddingState(provider, name or provider, model.dimension if model else None),
+        llm=rooms.settings.llm or "none",
+        version=VERSION,
+        tenant=tenant,
+        degraded=degraded_by(model),
+        pending=projections["vector"].pending,
+        detail=extra if detail else None,
+    )
+
+
+def _parts(rooms: OpenRooms) -> dict[str, object]:
+    try:
+        return rooms.part_states()
+    except Unavailable as error:
+        return {"engine": str(error)}
+
+
+def doctor(rooms: OpenRooms) -> list[Check]:
+    """Try every part once; none of the checks writes knowledge."""
+    tried: tuple[tuple[str, Callable[[OpenRooms], Check]], ...] = (
+        ("database", _database),
+        ("embedder", _embedder),
+        ("vector index", _index),
+        ("projections", _projections),
+    )
+    return [_disk(rooms.settings), *(_tried(name, check, rooms) for name, check in tried)]
+
+
+def _tried(name: str, check: Callable[[OpenRooms], Check], rooms: OpenRooms) -> Check:
+    try:
+        return check(rooms)
+    except PegasError as error:
+        return Check(name, "fail", f"{error.code}: {error.message}", error.hint)
+
+
+def _disk(settings: Settings) -> Check:
+    free = shutil.disk_usage(settings.home).free
+    state = "ok" if free > LOW_DISK else "warn"
+    return Check(
+        "disk", state, f"{free / 1e9:.1f} GB free for {settings.home}", "" if state == "ok" else "Free some disk space."
+    )
+
+
+def _database(rooms: OpenRooms) -> Check:
+    with rooms.db.tenant(rooms.settings.tenant) as conn:
+        version, encoding = counts.server_facts(conn)
+        size = counts.size_on_disk(conn)
+    where = "embedded" if rooms.settings.embedded_postgres else "server"
+    said = f"PostgreSQL {version} ({where}), {encoding}, {size / 1e6:.1f} MB"
+    if encoding != "UTF8":
+        return Check("database", "fail", said, "Create the database with encoding UTF8.")
+    return Check("database", "ok", said, "")
+
+
+def _embedder(rooms: OpenRooms) -> Check:
+    vector = rooms.embedder.embed(["a check of the embedder"], Role.QUERY)[0]
+    return Check("embedder", "ok", f"{rooms.embedder.model.name}, {len(vector)} dimensions", "")
+
+
+def _index(rooms: OpenRooms) -> Check:
+    vector = rooms.embedder.embed(["a check of the index"], Role.QUERY)[0]
+    _, incomplete = rooms.searcher.search(
+        SearchFilter(tenant=rooms.settings.tenant), dense=vector, sparse=None, limit=1
+    )
+    if incomplete:
+        return Check("vector index", "warn", incomplete, "Wait until it is rebuilt; searches answer meanwhile.")
+    return Check("vector index", "ok", "embedded" if rooms.settings.embedded_vectors else "Qdrant server", "")
+
+
+def _projections(rooms: OpenRooms) -> Check:
+    with rooms.db.tenant(rooms.settings.tenant) as conn:
+        states = [s for s in outbox.states(conn) if s.consumer in rooms.consumers()]
+    failed = sum(s.failed for s in states)
+    waiting = sum(s.pending for s in states)
+    errors = "; ".join(s.last_error for s in states if s.last_error)
+    said = f"{waiting} changes wait, {failed} failed" + (f": {errors}" if errors else "")
+    if failed:
+        return Check("projections", "fail", said, "See `pegas-memory status` for the errors.")
+    return Check(
+        "projections", "warn" if errors else "ok", said, "The part named is down; it is tried again." if errors else ""
+    )

@@ -1,0 +1,116 @@
+"""What the use cases need, opened once, and how they wait for their own writes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pegas_memory.config import Settings
+from pegas_memory.db import outbox
+from pegas_memory.db.session import Database
+from pegas_memory.embedding import Embedder
+from pegas_memory.errors import Unavailable
+from pegas_memory.model import Degraded, EmbeddingModel
+from pegas_memory.outbox_sync import embedding_consumer, vector_consumer, vector_target
+from pegas_memory.pipeline import Learner, Recent, Searcher
+from pegas_memory.retrieval import Retrieval
+from pegas_memory.vectors import Vectors
+
+OWN_WRITES_WAIT = 2.0
+RECENT_KEPT = 400
+OTHERS_WRITES_WAIT = 0.15
+"""Seconds that a search waits for what this process, or another, wrote a moment before."""
+
+
+@dataclass(slots=True)
+class OpenRooms:
+    settings: Settings
+    db: Database
+    embedder: Embedder
+    searcher: Searcher
+    wake: Callable[[], None]
+    """Tell the worker that there is something to do; it hears NOTIFY as well, this is only sooner."""
+    part_states: Callable[[], dict[str, object]]
+    """How the parts behind the wire say they are."""
+    clock: Callable[[], datetime]
+    vectors: Vectors = field(init=False)
+    learner: Learner = field(init=False)
+    retrieval: Retrieval = field(init=False)
+    written: OwnWrites = field(init=False)
+    _recent: dict[str, Recent] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.vectors = Vectors(self.db, self.embedder)
+        self.learner = Learner(self.db, self.vectors, self.searcher)
+        self.retrieval = Retrieval(self.db, self.embedder, self.searcher)
+        self.written = OwnWrites(self)
+
+    def recent(self, tenant: str) -> Recent:
+        """What this process stored last for the tenant."""
+        return self._recent.setdefault(tenant, Recent(keep=RECENT_KEPT))
+
+    def model(self) -> EmbeddingModel | None:
+        """The embedding model; None while its endpoint is down and it was never asked."""
+        try:
+            return self.embedder.model
+        except Unavailable:
+            return None
+
+    def consumers(self) -> list[str]:
+        """The positions that decide whether a write can be found: vector index first, then the cache."""
+        model = self.model()
+        if model is None:
+            return []
+        target = vector_target(self.settings)
+        return [vector_consumer(target, model.name, model.dimension), embedding_consumer(model.name)]
+
+
+class OwnWrites:
+    """Lets a search see what was stored a moment before: it waits, bounded, until that is projected."""
+
+    def __init__(self, rooms: OpenRooms) -> None:
+        self._rooms = rooms
+        self._lock = threading.Lock()
+        self._last: dict[str, int] = {}
+
+    def note(self, tenant: str, xid: int) -> None:
+        with self._lock:
+            self._last[tenant] = max(xid, self._last.get(tenant, 0))
+        self._rooms.wake()
+
+    def settle(self, tenant: str) -> tuple[int, float]:
+        """Wait for this process's last write, and a moment for others'. Returns how many changes of
+        the tenant still wait for the vector index, and the milliseconds spent."""
+        started = time.perf_counter()
+        consumers = self._rooms.consumers()
+        waiting = self._pending(tenant, consumers)
+        with self._lock:
+            mine = self._last.get(tenant, 0)
+        while waiting and consumers:
+            spent = time.perf_counter() - started
+            own = bool(mine) and not self._passed(tenant, consumers, mine)
+            if spent > (OWN_WRITES_WAIT if own else OTHERS_WRITES_WAIT):
+                break
+            time.sleep(0.004)
+            waiting = self._pending(tenant, consumers)
+        return waiting, (time.perf_counter() - started) * 1000
+
+    def pending(self, tenant: str) -> int:
+        return self._pending(tenant, self._rooms.consumers())
+
+    def _pending(self, tenant: str, consumers: Sequence[str]) -> int:
+        with self._rooms.db.tenant(tenant) as conn:
+            return outbox.pending(conn, consumers)
+
+    def _passed(self, tenant: str, consumers: Sequence[str], xid: int) -> bool:
+        with self._rooms.db.tenant(tenant) as conn:
+            return outbox.passed(conn, consumers, xid)
+
+
+def degraded_by(model: EmbeddingModel | None) -> tuple[Degraded, ...]:
+    if model is not None:
+        return ()
+    return (Degraded("embedder", "embedder_unavailable: vectors are made once it answers again"),)

@@ -1,0 +1,187 @@
+"""Beginnings and ends of engines: odd homes, leftovers, wrong settings, idleness, damaged shards."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pegas_memory import bm25
+from pegas_memory.config import Settings
+from pegas_memory.db import atoms
+from pegas_memory.db.atoms import NewAtom
+from pegas_memory.db.session import Database
+from pegas_memory.engine_client import EngineClient
+from pegas_memory.engine_client.launch import start_process
+from pegas_memory.engine_client.place import Place
+from pegas_memory.errors import (
+    BadSettings,
+    DatabaseUnavailable,
+    HomeNotWritable,
+    VectorsUnavailable,
+)
+from pegas_memory.model import AtomType, Role, SearchFilter
+from tests.support.embedding_server import HashedEmbeddingServer, hashed_embedding_server
+from tests.support.engines import engines_of, eventually, gone, kill, postgres_runs, settings_for
+
+
+@pytest.fixture(scope="module")
+def embeddings() -> Iterator[HashedEmbeddingServer]:
+    with hashed_embedding_server(dimension=64) as server:
+        yield server
+
+
+@pytest.fixture
+def odd_home(home: Path) -> Path:
+    """Too long for a Unix socket's address, Cyrillic, with a space and a quote in it."""
+    return home / ("память агента " * 6).strip() / 'it\'s "здесь"'
+
+
+def test_a_long_cyrillic_home_with_leftovers_works_and_an_idle_engine_leaves(
+    odd_home: Path, embeddings: HashedEmbeddingServer
+) -> None:
+    place = Place(odd_home)
+    place.prepare()
+    place.socket.write_bytes(b"a file, no socket")
+    place.engine_lock.write_text("999999999")
+    place.spawn_lock.touch()
+    settings = settings_for(odd_home, embedder=f"openai:hashed@{embeddings.openai_url}", engine_idle_seconds=1)
+    with EngineClient(settings) as client:
+        info = client.connect()
+        assert client.embed(["ёжик"], Role.QUERY).shape == (1, 64)
+        time.sleep(2)  # a client that stays keeps the engine, however little it says
+        assert client.connect().pid == info.pid
+    eventually(lambda: gone(info.pid), "the idle engine left")
+    assert not postgres_runs(odd_home)
+    assert not client.is_running()
+    assert [path.name for path in odd_home.parent.iterdir()] == [odd_home.name]
+
+
+def test_what_keeps_an_engine_from_starting_is_what_its_callers_read(home: Path) -> None:
+    nowhere = settings_for(home, database_url="postgresql+psycopg://nobody@127.0.0.1:9/nothing")
+    for _ in range(2):
+        with EngineClient(nowhere) as client, pytest.raises(DatabaseUnavailable):
+            client.connect()
+    with EngineClient(settings_for(home, embedder="wrong")) as client, pytest.raises(BadSettings, match="three forms"):
+        client.connect()
+
+
+def test_a_home_that_is_a_file_is_named(home: Path) -> None:
+    file = home / "file"
+    file.touch()
+    with EngineClient(settings_for(file)) as client, pytest.raises(HomeNotWritable):
+        client.connect()
+
+
+def server_settings(home: Path, url: str, embeddings: HashedEmbeddingServer, model: str = "hashed") -> Settings:
+    return settings_for(home, database_url=url, embedder=f"openai:{model}@{embeddings.openai_url}")
+
+
+def test_other_settings_are_refused_while_others_work_and_replace_the_engine_when_alone(
+    home: Path, migrated_url: str, embeddings: HashedEmbeddingServer
+) -> None:
+    with EngineClient(server_settings(home, migrated_url, embeddings)) as first:
+        pid = first.connect().pid
+        with EngineClient(server_settings(home, migrated_url, embeddings, "other")) as second:
+            with pytest.raises(BadSettings, match="PEGAS_EMBEDDER"):
+                second.connect()
+            assert first.connect().pid == pid
+            first.close()
+            info = second.connect()
+            assert info.pid != pid
+            assert info.model is not None
+            assert info.model.name == "openai:other"
+            assert engines_of(home) == [info.pid]
+
+
+def test_a_start_that_is_interrupted_at_once_harms_nobody(
+    home: Path, migrated_url: str, embeddings: HashedEmbeddingServer
+) -> None:
+    settings = server_settings(home, migrated_url, embeddings)
+    place = Place(home)
+    place.prepare()
+    for seconds in (0.045, 0.3, 0.6):
+        child = start_process(place, settings)
+        time.sleep(seconds)
+        child.send_signal(signal.SIGTERM)
+        with EngineClient(settings) as client:
+            assert client.status()["state"] == "ready"
+            client.shutdown()
+        child.wait(timeout=30)
+        eventually(lambda: not engines_of(home), "every engine left")
+
+
+def test_an_engine_whose_home_was_removed_leaves(
+    home: Path, migrated_url: str, embeddings: HashedEmbeddingServer
+) -> None:
+    with EngineClient(server_settings(home, migrated_url, embeddings)) as client:
+        pid = client.connect().pid
+        shutil.rmtree(home)
+        eventually(lambda: gone(pid), "the engine left")
+
+
+# --- the shard ---------------------------------------------------------------------------------------
+
+CLAIMS = [f"Запись номер {n}: агент {n * 7} хранит знания" for n in range(60)]
+
+
+def learn(db: Database, claims: list[str]) -> None:
+    with db.tenant("default") as conn:
+        for claim in claims:
+            atoms.insert_new(conn, "default", NewAtom(AtomType.FACT, claim))
+
+
+def found(client: EngineClient, text: str) -> tuple[int, str]:
+    """How many entities both arms find, and the warning."""
+    dense = client.embed([text], Role.QUERY)[0]
+    try:
+        hits, degraded = client.search(
+            SearchFilter("default"), dense=dense, sparse=bm25.encode_query(text), limit=len(CLAIMS)
+        )
+    except VectorsUnavailable as error:
+        return 0, error.message
+    return len({hit.entity_id for hit in hits.dense} & {hit.entity_id for hit in hits.lexical}), degraded
+
+
+def damage(folder: Path) -> None:
+    for path in (folder).rglob("*"):
+        if path.is_file() and path.name != "manifest.json" and path.stat().st_size:
+            with path.open("r+b") as file:
+                file.write(os.urandom(min(4096, path.stat().st_size)))
+
+
+@pytest.mark.parametrize("loss", ["damaged files", "lost files", "lost points"])
+def test_a_shard_that_lost_something_is_rebuilt_from_postgresql(
+    home: Path, migrated_url: str, embeddings: HashedEmbeddingServer, loss: str
+) -> None:
+    settings = server_settings(home, migrated_url, embeddings)
+    vectors = home / "vectors"
+    db = Database(migrated_url)
+    learn(db, CLAIMS[:30])
+    with EngineClient(settings) as client:
+        eventually(lambda: found(client, "агент хранит знания") == (30, ""), "30 claims are searchable")
+        client.shutdown()
+        (shard,) = [path for path in vectors.iterdir() if (path / "manifest.json").exists()]
+        if loss == "lost points":
+            shutil.copytree(shard, home / "before")
+        learn(db, CLAIMS[30:])
+        eventually(lambda: found(client, "агент хранит знания") == (60, ""), "60 claims are searchable")
+        kill(client.connect().pid)
+        match loss:
+            case "damaged files":
+                damage(shard)
+            case "lost files":
+                shutil.rmtree(shard)
+            case _:
+                shutil.rmtree(shard)
+                shutil.copytree(home / "before", shard)
+        eventually(lambda: found(client, "агент хранит знания") == (60, ""), "everything is searchable again")
+        requests = len(embeddings.requests)
+        assert found(client, "агент хранит знания") == (60, "")
+        assert len(embeddings.requests) == requests + 1  # the rebuild took its vectors from PostgreSQL
+    db.close()
