@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 from uuid import UUID
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 AtomId = NewType("AtomId", UUID)
 DocumentId = NewType("DocumentId", UUID)
@@ -180,7 +181,10 @@ class DraftAtom:
 
 # --- vectors --------------------------------------------------------------------------------------
 
-Dense = NDArray[np.float32]
+if TYPE_CHECKING:
+    Dense = NDArray[np.float32]
+else:
+    Dense = Any  # the doors need these records at start-up, and numpy would cost them a tenth of a second
 
 
 @dataclass(frozen=True, slots=True)

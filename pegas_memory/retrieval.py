@@ -34,9 +34,9 @@ from pegas_memory.model import (
     ShownAs,
     SparseVector,
 )
-from pegas_memory.pipeline.learn import Searcher
 from pegas_memory.ranking import Ranked
 from pegas_memory.text import sha256
+from pegas_memory.vectors import Searcher
 
 MAX_LIMIT = 200
 QUERY_LIMIT = 2_000

@@ -1,19 +1,29 @@
-"""Texts to vectors through the cache in PostgreSQL: each text is embedded once per model."""
+"""Texts to vectors through the cache in PostgreSQL (each text is embedded once per model), and the face of
+searching them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from pegas_memory.db import embeddings
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.embedding import EMBED_TEXT_VERSION, Embedder, parts_of
-from pegas_memory.model import Dense, Role
+from pegas_memory.model import ArmHits, Dense, Role, SearchFilter, SparseVector
 from pegas_memory.text import sha256
 
 
 def embedded_text(claim: str, content: str) -> str:
     """What of an atom is embedded: claim, then content (version EMBED_TEXT_VERSION)."""
     return f"{claim}\n{content}" if content and content != claim else claim
+
+
+class Searcher(Protocol):
+    """The read side of the vector index; the string says why an answer may be incomplete, else ''."""
+
+    def search(
+        self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int
+    ) -> tuple[ArmHits, str]: ...
 
 
 class Vectors:

@@ -20,6 +20,7 @@ from pegas_memory.model import (
     ContextAnswer,
     ContextRequest,
     Dense,
+    GapAnswer,
     GapChange,
     GapPage,
     GapRequest,
@@ -35,11 +36,11 @@ from pegas_memory.model import (
     StoreRequest,
 )
 from pegas_memory.outbox_sync import vector_target
-from pegas_memory.pipeline import Searcher
-from pegas_memory.qdrant_store import ServerIndex
+from pegas_memory.qdrant_store import VectorIndex
 from pegas_memory.service import context, gaps, health, library, memory
 from pegas_memory.service.library import LONGEST_WAIT, OnProgress
 from pegas_memory.service.rooms import OpenRooms
+from pegas_memory.vectors import Searcher
 
 
 class PegasMemory:
@@ -110,6 +111,9 @@ class PegasMemory:
     def add_gap(self, request: GapRequest) -> GapChange:
         return gaps.put(self.rooms, self.tenant, request)
 
+    def gap(self, gap_id: UUID) -> GapAnswer:
+        return gaps.one(self.rooms, self.tenant, gap_id)
+
     def list_gaps(
         self,
         status: GapStatus | None = GapStatus.OPEN,
@@ -132,7 +136,7 @@ class _ServerSearcher:
     def __init__(self, settings: Settings, embedder: Embedder) -> None:
         self._settings = settings
         self._embedder = embedder
-        self._index: ServerIndex | None = None
+        self._index: VectorIndex | None = None
 
     def search(
         self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int
@@ -144,7 +148,10 @@ class _ServerSearcher:
         return self._index.search(where, dense=dense, sparse=sparse, limit=limit), ""
 
 
-def open_server_index(settings: Settings, embedder: Embedder) -> ServerIndex:
+def open_server_index(settings: Settings, embedder: Embedder) -> VectorIndex:
+    """The collection of a Qdrant server; its client takes 0.7 s to import, so only on need."""
+    from pegas_memory.qdrant_store import ServerIndex
+
     return ServerIndex(
         settings.qdrant_url,
         settings.qdrant_api_key.get_secret_value(),

@@ -8,8 +8,8 @@ from uuid import UUID
 from pegas_memory.db import atoms, citations
 from pegas_memory.db.session import Database
 from pegas_memory.model import SearchFilter
-from pegas_memory.pipeline.learn import NEIGHBOURS, STANDING, Searcher, is_same
-from pegas_memory.vectors import Vectors, embedded_text
+from pegas_memory.pipeline.learn import NEIGHBOURS, STANDING, is_same
+from pegas_memory.vectors import Searcher, Vectors, embedded_text
 
 
 def settle(db: Database, vectors: Vectors, searcher: Searcher, now: datetime, limit: int = 64) -> int:

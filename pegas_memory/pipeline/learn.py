@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 from uuid import UUID
 
 import numpy as np
@@ -16,22 +15,14 @@ from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.dedup import Verdict, compare, profile_for
 from pegas_memory.errors import Unavailable
-from pegas_memory.model import ArmHits, AtomType, Dense, SearchFilter, ShownAs, SparseVector
+from pegas_memory.model import AtomType, Dense, SearchFilter, ShownAs
 from pegas_memory.text import collapse
-from pegas_memory.vectors import Vectors, embedded_text
+from pegas_memory.vectors import Searcher, Vectors, embedded_text
 
 NEAR_TYPES = frozenset({AtomType.FACT, AtomType.DEFINITION, AtomType.TEXT})
 """Code, tables and rules are compared letter for letter: one character there is an update."""
 NEIGHBOURS = 5
 STANDING = frozenset({ShownAs.CANDIDATE, ShownAs.VERIFIED, ShownAs.CONTESTED, ShownAs.STALE})
-
-
-class Searcher(Protocol):
-    """The read side of the vector index; the string says why an answer may be incomplete, else ''."""
-
-    def search(
-        self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int
-    ) -> tuple[ArmHits, str]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,9 @@ def _cited(result: SearchResult) -> str:
     if not result.citations:
         return f" [no source; atom {result.atom_id}]"
     first = result.citations[0]
-    where = f", {first.locator}" if first.locator else ""
     title = collapse(first.title)[:120]
+    locator = first.locator.removeprefix(f"{first.title}, ")
+    where = f", {locator}" if locator else ""
     uri = f" <{first.uri}>" if first.uri != first.title and not first.uri.startswith(("text:", "source:")) else ""
     more = f" +{len(result.citations) - 1} more" if len(result.citations) > 1 else ""
     return f" [{title}{uri}{where}{more}; atom {result.atom_id}]"

@@ -10,7 +10,7 @@ from uuid import UUID
 from pegas_memory import bm25
 from pegas_memory.db import atoms, gaps
 from pegas_memory.errors import BadCursor, InvalidParameter, NotFound
-from pegas_memory.model import GapChange, GapPage, GapRequest, GapStatus
+from pegas_memory.model import GapAnswer, GapChange, GapPage, GapRequest, GapStatus
 from pegas_memory.service.rooms import OpenRooms
 from pegas_memory.text import clean_name, clean_tags, clean_text
 
@@ -55,6 +55,15 @@ def _change(rooms: OpenRooms, tenant: str, request: GapRequest, reason: str) -> 
     if gap is None:
         raise NotFound("`gap_id` names no gap of this memory.", "Use memory_list_gaps to find it.")
     return GapChange(gap.gap_id, False, None, gap.status)
+
+
+def one(rooms: OpenRooms, tenant: str, gap_id: UUID) -> GapAnswer:
+    """One gap, in any state. Raises NotFound."""
+    with rooms.db.tenant(tenant) as conn:
+        gap = gaps.find(conn, tenant, gap_id)
+    if gap is None:
+        raise NotFound("There is no gap of that id.", "Use memory_list_gaps to find it.")
+    return gap
 
 
 def listed(

@@ -15,9 +15,9 @@ from pegas_memory.embedding import Embedder
 from pegas_memory.errors import Unavailable
 from pegas_memory.model import Degraded, EmbeddingModel
 from pegas_memory.outbox_sync import embedding_consumer, vector_consumer, vector_target
-from pegas_memory.pipeline import Learner, Recent, Searcher
+from pegas_memory.pipeline import Learner, Recent
 from pegas_memory.retrieval import Retrieval
-from pegas_memory.vectors import Vectors
+from pegas_memory.vectors import Searcher, Vectors
 
 OWN_WRITES_WAIT = 2.0
 RECENT_KEPT = 400

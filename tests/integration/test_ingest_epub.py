@@ -95,6 +95,28 @@ def test_items_out_of_the_linear_order_come_last() -> None:
     assert document.text.index("Второй") < document.text.index("Первый")
 
 
+def test_a_chapter_that_the_spine_repeats_is_read_once() -> None:
+    for extra in ({}, {"META-INF/container.xml": container("O/p.opf", "O/other.opf")}):
+        parts = {
+            **BOOK,
+            **extra,
+            "O/p.opf": package(["b.xhtml", "a.xhtml", *["b.xhtml"] * 50], manifest=["b.xhtml", "a.xhtml"]),
+        }
+        document = check(read_bytes(archive(parts)))
+        assert document.text.count("Первый абзац.") == 1
+        assert document.text.index("Первый") < document.text.index("Второй")
+
+
+def test_any_damage_is_read_or_refused_by_name() -> None:
+    data = archive(BOOK)
+    for at in range(0, len(data) - 8, max(len(data) // 60, 1)):
+        for damaged in (data[:at] + b"\xff\x00" + data[at + 2 :], data[:at] + data[at + 7 :]):
+            try:
+                check(read_bytes(damaged, DocumentKind.EPUB))
+            except PegasError:
+                continue
+
+
 @pytest.mark.parametrize(
     ("data", "error"),
     [

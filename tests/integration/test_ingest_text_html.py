@@ -232,8 +232,17 @@ def test_absurd_spans_and_depth_do_not_blow_up(kind: DocumentKind) -> None:
     table = check(read_text(f"<html><body><p>{RUSSIAN * 5}</p><table>{rows}</table></body></html>", kind))
     assert len(table.text) < 5_000
     assert "Ячейка большая" in table.text
-    deep = "<html><body><p>" + RUSSIAN * 5 + "</p>" + "<div><span>" * 20_000 + "глубоко</body></html>"
-    assert RUSSIAN in check(read_text(deep, kind)).text
+
+
+@pytest.mark.parametrize("kind", [DocumentKind.HTML, DocumentKind.WEB])
+def test_what_is_nested_deep_is_read_or_said_to_be_left_out(kind: DocumentKind) -> None:
+    unclosed = "<html><body>" + "".join(f"<p><font><b>{RUSSIAN} Абзац {n}." for n in range(400))
+    assert "Абзац 399." in check(read_text(unclosed, kind)).text
+    divs = f"<html><body><p>{RUSSIAN * 5}</p>" + "<div>" * 1500 + f"<p>глубоко {RUSSIAN}</p>"
+    assert "глубоко" in check(read_text(divs, DocumentKind.HTML)).text
+    deeper = check(read_text(f"<html><body><p>{RUSSIAN * 5}</p>" + "<div>" * 20_000 + "глубоко", kind))
+    assert RUSSIAN in deeper.text
+    assert any("levels deep" in warning for warning in deeper.warnings)
 
 
 def test_entities_are_not_fetched() -> None:

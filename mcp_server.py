@@ -1,0 +1,3 @@
+from pegas_memory.mcp_server_stdio import main
+
+main()

@@ -1,0 +1,135 @@
+"""How a verb reaches the memory: settings, one open memory, one call by the tool's own rules."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from pegas_memory.cli.printing import Speaker
+from pegas_memory.config import Settings, load_settings
+from pegas_memory.door_log import log_to
+from pegas_memory.errors import PegasError
+from pegas_memory.mcp_tools import tools_by_name
+from pegas_memory.model import Check, IngestAnswer, JobState
+from pegas_memory.tool_calls import Memory
+from pegas_memory.tool_params import parse_arguments
+from pegas_memory.tool_text import render
+
+POLL_SECONDS = 0.5
+RUNNING = (JobState.QUEUED, JobState.RUNNING)
+
+
+def started() -> Settings:
+    """The settings, with the log file open; nothing that is logged reaches the terminal.
+
+    Raises ``BadSettings``.
+    """
+    logging.getLogger().addHandler(logging.NullHandler())
+    settings = load_settings()
+    log_to(settings.home, "cli")
+    return settings
+
+
+@contextmanager
+def opened() -> Iterator[tuple[Memory, Settings]]:
+    settings = started()
+    from pegas_memory import PegasMemory
+
+    with PegasMemory.open(settings) as memory:
+        yield memory, settings
+
+
+def round_of_checks() -> list[Check]:
+    """The doctor's checks; a memory that does not open is the one that failed."""
+    try:
+        with opened() as (memory, _):
+            return list(memory.doctor())
+    except PegasError as error:
+        return [Check("opening", "fail", f"{error.code}: {error.message}", error.hint)]
+
+
+def call(speaker: Speaker, tool: str, given: Mapping[str, Any]) -> None:
+    """Parse as the tool does, call, print."""
+    spec = tools_by_name()[tool]
+    arguments = parse_arguments(spec.params, given)
+    use = spec.call(arguments)
+    with opened() as (memory, _):
+        answer = use(memory, Event())
+    speaker.say(render(answer, whole=bool(arguments.get("ids"))), answer)
+
+
+def ingest_all(speaker: Speaker, sources: Sequence[str], given: Mapping[str, Any]) -> bool:
+    """Ingest each source to its end, one after the other; False when one of them failed."""
+    spec = tools_by_name()["memory_ingest"]
+    uses = [spec.call(parse_arguments(spec.params, {**given, **_source(speaker, source)})) for source in sources]
+    ended: list[Any] = []
+    good = True
+    with opened() as (memory, _), _progress(speaker, sources) as show:
+        for source, use in zip(sources, uses, strict=True):
+            try:
+                answer = _to_the_end(memory, use(memory, Event()), show)
+            except PegasError as error:
+                good = False
+                said = {"code": error.code, "message": error.message, "hint": error.hint}
+                ended.append({"source": source, "error": said})
+                if not speaker.as_json:
+                    speaker.note(f"{source}: {error.message} [{error.code}]\n  {error.hint}")
+                continue
+            good = good and answer.state is JobState.DONE
+            ended.append(answer)
+            if not speaker.as_json:
+                speaker.line(f"{source}\n{render(answer)}")
+    if speaker.as_json:
+        speaker.say("", ended[0] if len(ended) == 1 else ended)
+    return good
+
+
+def _source(speaker: Speaker, source: str) -> dict[str, Any]:
+    if source == "-":
+        return {"text": speaker.stdin_text()}
+    if "://" in source:
+        return {"source": source}
+    return {"source": str(Path(source).expanduser().absolute())}
+
+
+def _to_the_end(memory: Memory, answer: IngestAnswer, show: Callable[[IngestAnswer], None]) -> IngestAnswer:
+    while answer.state in RUNNING:
+        show(answer)
+        time.sleep(POLL_SECONDS)
+        answer = memory.job(answer.job_id)
+    show(answer)
+    return answer
+
+
+@contextmanager
+def _progress(speaker: Speaker, sources: Sequence[str]) -> Iterator[Callable[[IngestAnswer], None]]:
+    """A bar on stderr when that is a terminal; a function that does nothing otherwise."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal or speaker.as_json:
+        yield lambda _: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("ingesting", total=len(sources))
+
+        def show(answer: IngestAnswer) -> None:
+            said = ", ".join(f"{name} {value}" for name, value in answer.progress.items())
+            progress.update(task, description=f"{answer.state} {said}".strip())
+            if answer.state not in RUNNING:
+                progress.advance(task)
+
+        yield show

@@ -1,0 +1,308 @@
+"""The stdio server around a recorded memory: protocol, purity of stdout, load, errors and every way to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import MCPError
+
+from tests.support.mcp_client import (
+    CONSOLE,
+    HANDSHAKE,
+    PRODUCT,
+    RECORDING,
+    RawClient,
+    raw_client,
+    sdk_client,
+    server_environment,
+    text_of,
+)
+from tests.support.recording_memory import ATOM
+
+PROMPT_EXIT = 5.0
+"""Far more than the two seconds that an exit may take, far less than the calls that run meanwhile."""
+
+
+@pytest.fixture
+def raw() -> Iterator[RawClient]:
+    """A server of the test's own."""
+    with raw_client(RECORDING) as client:
+        client.handshake()
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RawClient]:
+    """One server for the tests that leave it as they found it."""
+    with raw_client(RECORDING) as client:
+        client.handshake()
+        yield client
+        assert client.close() == 0
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy", "2026-07-28"])
+def test_both_eras_of_the_protocol(mode: str) -> None:
+    async def drive() -> None:
+        async with sdk_client(RECORDING, mode) as client:
+            assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
+            if mode != "2026-07-28":  # pinned to it, the client asks the server nothing about itself
+                assert client.server_info is not None
+                assert client.server_info.name == "pegas-memory"
+                assert "memory_get_context" in (client.instructions or "")
+            assert len((await client.list_tools()).tools) == 13
+            answer = await client.call_tool("memory_search", {"query": "echo Привет, ёжик 🦔", "limit": 1})
+            assert answer.structured_content is not None
+            assert answer.structured_content["results"][0]["claim"] == "Привет, ёжик 🦔"
+            assert answer.structured_content["results"][0]["occurred_at"] is None
+            refused = await client.call_tool("memory_search", {"qury": "x"})
+            assert refused.is_error
+            assert refused.structured_content is None
+            with pytest.raises(MCPError, match="memory_search"):
+                await client.call_tool("memory_serch", {})
+            await resources(client)
+            prompt = await client.get_prompt("answer_with_memory", {"question": 'What "is" it?'})
+            assert '"What \\"is\\" it?"' in prompt.messages[0].content.text  # type: ignore[union-attr]
+
+    async def resources(client: Any) -> None:
+        assert [r.uri for r in (await client.list_resources()).resources] == ["pegas://stats"]
+        templates = (await client.list_resource_templates()).resource_templates
+        assert [t.uri_template for t in templates] == [f"pegas://{kind}/{{id}}" for kind in ("atom", "document", "gap")]
+        for uri in ("pegas://stats", f"pegas://atom/{ATOM}", f"pegas://document/{ATOM}", f"pegas://gap/{ATOM}"):
+            assert json.loads((await client.read_resource(uri)).contents[0].text)
+        for uri in ("pegas://atom/01890a5d-ac96-774b-bcce-b302099a8058", "pegas://other/1", "pegas://atom/x"):
+            with pytest.raises(MCPError) as caught:
+                await client.read_resource(uri)
+            assert caught.value.code == -32602
+            assert caught.value.data == {"uri": uri}
+
+    anyio.run(drive)
+
+
+def test_nothing_but_json_rpc_reaches_stdout(raw: RawClient) -> None:
+    assert not raw.call("memory_search", query="print").get("isError")
+    assert raw.close() == 0
+    assert "STRAY PRINT" in raw.stderr
+    assert "STRAY CHILD" in raw.stderr
+
+
+def test_an_unplanned_failure_shows_nothing_of_the_inside(raw: RawClient) -> None:
+    result = raw.call("memory_search", query="crash")
+    assert result["isError"]
+    assert text_of(result).startswith("internal_error: ")
+    for secret in ("SELECT", "/home", "Traceback", "RuntimeError"):
+        assert secret not in text_of(result)
+        assert secret not in raw.stderr
+    number = text_of(result).split("incident ")[1].split(")")[0]
+    raw.close()
+    assert number in raw.stderr
+
+
+def test_stderr_that_nobody_reads_does_not_stop_the_server(raw: RawClient) -> None:
+    for _ in range(400):
+        assert raw.call("memory_search", query="crash")["isError"]
+    assert raw.close() == 0
+    assert len(raw.stderr) < 40_000
+
+
+@pytest.mark.parametrize("number", [40, 60])
+def test_slow_calls_leave_the_transport_alive(shared: RawClient, number: int, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    slow = [shared.start_call("memory_search", query=f"gate {gate}", limit=1) for _ in range(number)]
+    listed = shared.ask("tools/list")
+    pinged = shared.ask("ping")
+    refused = shared.start_call("memory_search", limit=0)
+    for quick in (listed, pinged, refused):
+        shared.reply(quick, 30)
+    assert not shared.kept, "the quick requests were answered while every slow call still ran"
+    gate.touch()
+    for request in slow:
+        shared.reply(request, 30)
+
+
+def test_a_cancelled_ingest_stops_its_thread() -> None:
+    async def drive() -> None:
+        async with sdk_client(RECORDING) as client:
+            with anyio.move_on_after(0.5):
+                await client.call_tool("memory_ingest", {"text": "slow 60"})
+            with anyio.fail_after(20):
+                while True:
+                    answer = await client.call_tool("memory_search", {"query": "stopped", "limit": 1})
+                    assert answer.structured_content is not None
+                    if answer.structured_content["results"][0]["claim"] == "stopped 1":
+                        return
+                    await anyio.sleep(0.05)
+
+    anyio.run(drive)
+
+
+def test_a_memory_that_does_not_open_is_tried_again(tmp_path: Path) -> None:
+    down = tmp_path / "down"
+    down.touch()
+    with raw_client(RECORDING, PEGAS_TEST_DOWN=str(down)) as raw:
+        raw.handshake()
+        assert len(raw.request("tools/list")["result"]["tools"]) == 13
+        for _ in range(2):
+            result = raw.call("memory_stats")
+            assert result["isError"]
+            assert text_of(result).startswith("database_unavailable: ")
+        down.unlink()
+        assert not raw.call("memory_stats").get("isError")
+        assert raw.close() == 0
+
+
+def test_a_failed_ingest_is_an_error_with_its_job(shared: RawClient) -> None:
+    result = shared.call("memory_ingest", source="broken.pdf")
+    assert result["isError"]
+    assert text_of(result).startswith("no_text_layer: ")
+    assert result["structuredContent"]["job_id"] == str(ATOM)
+    assert result["structuredContent"]["error"]["code"] == "no_text_layer"
+
+
+@pytest.mark.parametrize("size", [100_000, 5_000_000])
+def test_large_texts_pass_and_large_answers_are_cut(shared: RawClient, size: int) -> None:
+    assert not shared.call("memory_store", claim="я" * size).get("isError")
+    result = shared.call("memory_search", query=f"long {size}")
+    assert len(text_of(result).encode()) <= 20_000
+    assert len(json.dumps(result["structuredContent"], ensure_ascii=False)) < 600_000
+    assert len(result["structuredContent"]["results"]) == 10
+
+
+def test_a_lone_surrogate_is_answered(shared: RawClient) -> None:
+    for text in ("lone \udcff", "\ud83e", "pair \U0001f994 and \ud800 lone"):
+        answer = shared.reply(shared.start_call("memory_store", claim=text), 20)
+        assert "invalid_parameter" in answer["error"]["message"]
+    for text in ("\U0001f994", "\\ud800", "\\\\udc00"):
+        found = shared.call("memory_search", query=f"echo {text}", limit=1)
+        assert found["structuredContent"]["results"][0]["claim"] == text
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"LANG": "C", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1251"},
+        {"LANG": "POSIX", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    ],
+)
+def test_the_locale_does_not_matter(locale: dict[str, str]) -> None:
+    with raw_client(RECORDING, **locale) as raw:
+        raw.handshake()
+        found = raw.call("memory_search", query="echo Привет, ёжик 🦔 й", limit=1)
+        assert found["structuredContent"]["results"][0]["claim"] == "Привет, ёжик 🦔 й"
+        assert not raw.call("memory_search", query="print").get("isError")
+        assert raw.close() == 0
+
+
+def test_garbage_on_the_wire_is_survived(shared: RawClient) -> None:
+    assert shared.process.stdin is not None
+    for line in (b"hello\n", b"\n", b"[]\n", b"{}\n", b'{"jsonrpc":"2.0"}\n', b"\xff\xfe\x00\n", b'{"id":1\n'):
+        shared.process.stdin.write(line)
+    shared.process.stdin.flush()
+    assert shared.request("ping")["result"] == {}
+
+
+# --- ends ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [PRODUCT, CONSOLE], ids=["file", "console"])
+def test_no_input_ends_it_at_once(command: tuple[str, ...], tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    ended = subprocess.run(
+        [sys.executable, *command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        env=server_environment(PEGAS_HOME=str(home)),
+        timeout=30,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("how", "busy"),
+    [
+        (signal.SIGTERM, False),
+        (signal.SIGTERM, True),
+        (signal.SIGINT, False),
+        (signal.SIGINT, True),
+        (signal.SIGHUP, True),
+        (None, False),
+        (None, True),
+    ],
+)
+def test_clean_ends(raw: RawClient, how: signal.Signals | None, busy: bool) -> None:
+    if busy:
+        raw.start_call("memory_search", query="sleep 60")
+        raw.start_call("memory_ingest", text="slow 60")
+        assert raw.request("ping")["result"] == {}
+    began = time.monotonic()
+    if how is None:
+        assert raw.close(20) == 0
+    else:
+        raw.process.send_signal(how)
+        assert raw.ended(20) == 0
+    assert time.monotonic() - began < PROMPT_EXIT
+    assert "Traceback" not in raw.stderr
+
+
+def test_requests_before_the_end_of_input_are_answered() -> None:
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "memory_stats", "arguments": {}}},
+    ]
+    ended = subprocess.run(
+        [sys.executable, *RECORDING],
+        input="".join(json.dumps(message) + "\n" for message in messages).encode(),
+        capture_output=True,
+        env=server_environment(),
+        timeout=30,
+    )
+    assert sorted(json.loads(line)["id"] for line in ended.stdout.splitlines()) == [1, 2, 3]
+    assert ended.returncode == 0
+
+
+def test_a_dead_parent_ends_it_though_the_pipe_stays_open() -> None:
+    parent = (
+        "import os, signal, subprocess, sys\n"
+        "server = subprocess.Popen([sys.executable, *sys.argv[2:]], stdin=int(sys.argv[1]), stdout=subprocess.PIPE)\n"
+        "server.stdout.readline()\n"
+        "print(server.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    reading, writing = os.pipe()
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HANDSHAKE}
+    os.write(writing, json.dumps(message).encode() + b"\n")
+    try:
+        killed = subprocess.run(
+            [sys.executable, "-c", parent, str(reading), *RECORDING],
+            pass_fds=[reading],
+            capture_output=True,
+            env=server_environment(),
+            timeout=30,
+        )
+        server = int(killed.stdout)
+        until = time.monotonic() + 20
+        while _runs(server) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not _runs(server)
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
