@@ -106,7 +106,7 @@ class IngestWork:
                 url, proxy_url=str(payload.get("proxy_url", "")), allow_private=bool(payload.get("allow_private"))
             )
             document = ingest.read_bytes(
-                fetched.data, kind or _web_kind(fetched.content_type), url, fetched.content_type
+                fetched.data, kind or _web_kind(fetched.content_type), fetched.url, fetched.content_type
             )
         except (FetchFailed, FetchTimeout, NoUsableText) as error:
             if not snippet:

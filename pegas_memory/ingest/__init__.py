@@ -1,0 +1,204 @@
+"""Documents of every kind into text, blocks and chunks.
+
+Readers are imported when they are first needed: their libraries cost more than a server's start.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from pegas_memory.errors import NoUsableText, UnreadableFile, UnsupportedKind
+from pegas_memory.ingest.blocks import parted
+from pegas_memory.ingest.chunks import chunk
+from pegas_memory.ingest.paths import allowed_path, private_name
+from pegas_memory.model import DocumentKind, Extracted
+from pegas_memory.text import DOCUMENT_LIMIT, clean_text
+
+if TYPE_CHECKING:
+    from pegas_memory.ingest.download import Fetched
+
+__all__ = [
+    "MAX_FILE_BYTES",
+    "allowed_path",
+    "chunk",
+    "fetch",
+    "kind_of",
+    "private_name",
+    "read_bytes",
+    "read_file",
+    "read_text",
+]
+
+MAX_FILE_BYTES = 200_000_000
+_MARKDOWN_NAME = re.compile(r"\.(?:md|markdown|mkd|mdown)$", re.IGNORECASE)
+_HTML_NAME = re.compile(r"\.(?:html?|xhtml|xht)$", re.IGNORECASE)
+_HTML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*<")
+_HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
+_FOREIGN = (
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"GIF8", "an image"),
+    (b"\xd0\xcf\x11\xe0", "an old Office file"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf", "a 7z archive"),
+    (b"Rar!", "a rar archive"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3\x00", "a database"),
+)
+
+
+def read_text(text: str, kind: DocumentKind = DocumentKind.TEXT, title: str = "") -> Extracted:
+    """A document from text that the caller holds: text, markdown, html or web.
+
+    Raises ``UnsupportedKind`` for kinds that are bytes, ``NoUsableText``, ``InvalidParameter`` (lone
+    surrogates), ``TextTooLong``.
+    """
+    text = clean_text(parted(text), field="text", max_characters=DOCUMENT_LIMIT)
+    if not text.strip():
+        raise NoUsableText("The text is empty.")
+    return _read_decoded(text, kind, title, "")
+
+
+def read_file(path: Path, kind: DocumentKind | None = None) -> Extracted:
+    """The document in a file, its kind by content when ``kind`` is None; its name is the title of last
+    resort. The path must have passed :func:`allowed_path`.
+
+    Raises ``UnreadableFile`` (missing, not a regular file, over 200 MB, damaged), ``NoUsableText``,
+    ``NoTextLayer``, ``PasswordNeeded``, ``UnsupportedKind``.
+    """
+    data = _bytes_of(path)
+    document = read_bytes(data, kind, path.name)
+    return (
+        document
+        if document.title
+        else replace(document, title=clean_text(path.stem, field="title", max_characters=500))
+    )
+
+
+def read_bytes(data: bytes, kind: DocumentKind | None = None, name: str = "", content_type: str = "") -> Extracted:
+    """The document in ``data``. ``name`` is a file name or an address, ``content_type`` the header it
+    came with; a page that came with one is read for its main content (``web``). Raises as ``read_file``.
+    """
+    if not data.strip():
+        raise NoUsableText("The source is empty (0 bytes of text).")
+    found = kind_of(data, name, content_type)
+    # An address says "web" before anybody has seen what it serves.
+    served_text = content_type != "" and found in (DocumentKind.TEXT, DocumentKind.MARKDOWN)
+    if kind is None or (kind is DocumentKind.WEB and (served_text or found in (DocumentKind.PDF, DocumentKind.EPUB))):
+        kind = found
+    if kind is DocumentKind.PDF:
+        from pegas_memory.ingest.pdf import read_pdf
+
+        return read_pdf(data)
+    if kind is DocumentKind.EPUB:
+        from pegas_memory.ingest.epub import read_epub
+
+        return read_epub(data)
+    if kind in (DocumentKind.HTML, DocumentKind.WEB):
+        from pegas_memory.ingest.html import decode_html
+
+        return _read_decoded(decode_html(data, content_type), kind, "", name if "://" in name else "")
+    from pegas_memory.ingest.decoding import decode
+
+    return _read_decoded(decode(data, _charset(content_type))[0], kind, "", "")
+
+
+def fetch(url: str, *, proxy_url: str = "", allow_private: bool = False, timeout: float = 20.0) -> Fetched:
+    """The bytes at a public http(s) address; see :func:`pegas_memory.ingest.download.fetch`."""
+    from pegas_memory.ingest.download import fetch as fetch_address
+
+    return fetch_address(url, proxy_url=proxy_url, allow_private=allow_private, timeout=timeout)
+
+
+def kind_of(data: bytes, name: str = "", content_type: str = "") -> DocumentKind:
+    """The kind by magic bytes, then by header, look and file name; text when nothing says otherwise.
+
+    Raises ``UnsupportedKind`` for archives, images, Office files.
+    """
+    if b"%PDF-" in data[:1024]:
+        return DocumentKind.PDF
+    if data.startswith(b"PK\x03\x04"):
+        if _is_epub(data):
+            return DocumentKind.EPUB
+        raise UnsupportedKind("The file is a zip archive (or an Office file), not an EPUB.")
+    for magic, what in _FOREIGN:
+        if data.startswith(magic):
+            raise UnsupportedKind(f"The file is {what}.")
+    path = name.partition("?")[0].partition("#")[0]
+    media = content_type.partition(";")[0].strip().lower()
+    if media in ("text/html", "application/xhtml+xml"):
+        return DocumentKind.WEB
+    if media == "text/markdown" or _MARKDOWN_NAME.search(path):
+        return DocumentKind.MARKDOWN
+    if media == "text/plain":
+        return DocumentKind.TEXT
+    if (_HTML_START.match(data[:4096]) and _HTML_ROOT.search(data[:16_384])) or _HTML_NAME.search(path):
+        return DocumentKind.WEB if "://" in name else DocumentKind.HTML
+    return DocumentKind.TEXT
+
+
+def _read_decoded(text: str, kind: DocumentKind, title: str, url: str) -> Extracted:
+    match kind:
+        case DocumentKind.TEXT:
+            from pegas_memory.ingest.text import read_plain
+
+            return read_plain(text, title)
+        case DocumentKind.MARKDOWN:
+            from pegas_memory.ingest.text import read_markdown
+
+            return read_markdown(text, title)
+        case DocumentKind.HTML:
+            from pegas_memory.ingest.html import read_html
+
+            return read_html(text, title)
+        case DocumentKind.WEB:
+            from pegas_memory.ingest.web import read_web
+
+            return read_web(text, url, title)
+        case DocumentKind.PDF | DocumentKind.EPUB:
+            raise UnsupportedKind(
+                f"A {kind.value} document is bytes, not text.", "Give its path or address as `source`."
+            )
+        case DocumentKind.CODE_REPO:
+            raise UnsupportedKind("A code repository is not read as one document.", "Use memory_store_code.")
+        case _:
+            assert_never(kind)
+
+
+def _charset(content_type: str) -> tuple[str, ...]:
+    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", content_type, re.IGNORECASE)
+    return (found.group(1),) if found else ()
+
+
+def _is_epub(data: bytes) -> bool:
+    return b"application/epub+zip" in data[:200] or b"META-INF/container.xml" in data
+
+
+def _bytes_of(path: Path) -> bytes:
+    """The bytes of a regular file; never waits on a pipe or a device."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError as error:
+        raise UnreadableFile("There is no such file.") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(
+            f"The file cannot be opened ({getattr(error, 'strerror', None) or 'bad name'})."
+        ) from error
+    try:
+        state = os.fstat(descriptor)
+        if not stat.S_ISREG(state.st_mode):
+            raise UnreadableFile("It is a folder, a pipe or a device, not a file.", "Give the path of a regular file.")
+        if state.st_size > MAX_FILE_BYTES:
+            size, most = state.st_size / 1e6, MAX_FILE_BYTES / 1e6
+            raise UnreadableFile(f"The file has {size:,.0f} MB; at most {most:.0f} are read.")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UnreadableFile(f"The file cannot be read ({error.strerror or 'input error'}).") from error
+    finally:
+        os.close(descriptor)
