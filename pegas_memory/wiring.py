@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ from pegas_memory.db.migrate import ensure_schema
 from pegas_memory.db.session import Database
 from pegas_memory.embedding import Embedder, open_embedder
 from pegas_memory.engine_client import EngineClient, RemoteEmbedder, RemoteIndex
-from pegas_memory.errors import NotAvailableYet
+from pegas_memory.errors import DatabaseUnavailable, NotAvailableYet
 from pegas_memory.model import (
     ArmHits,
     Check,
@@ -41,6 +42,9 @@ from pegas_memory.service import context, gaps, health, library, memory
 from pegas_memory.service.library import LONGEST_WAIT, OnProgress
 from pegas_memory.service.rooms import OpenRooms
 from pegas_memory.vectors import Searcher
+
+RESTART_PATIENCE = 15.0
+"""Seconds that a call waits for an embedded PostgreSQL that is being restarted after a crash."""
 
 
 class PegasMemory:
@@ -169,8 +173,8 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
         url = engine.connect().database_url or url
     if not settings.embedded_postgres:
         url = settings.database_url.get_secret_value()
-    ensure_schema(url)
-    db = Database(url)
+    _ensure_schema(url, RESTART_PATIENCE if settings.embedded_postgres else 0.0)
+    db = Database(url, patience=RESTART_PATIENCE if settings.embedded_postgres else 0.0)
     stack.callback(db.close)
     embedder = _embedder(settings, engine)
     searcher: Searcher
@@ -187,6 +191,17 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
         part_states=engine.status if engine is not None else lambda: {"target": vector_target(settings)},
         clock=lambda: datetime.now(UTC),
     )
+
+
+def _ensure_schema(url: str, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return ensure_schema(url)
+        except DatabaseUnavailable:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.1)
 
 
 def _embedder(settings: Settings, engine: EngineClient | None) -> Embedder:

@@ -67,7 +67,10 @@ def add(conn: Connection, tenant: str, atom_id: UUID, new: NewCitation) -> bool:
 
 
 def of_atoms(conn: Connection, tenant: str, atom_ids: Sequence[UUID], per_atom: int = 5) -> dict[UUID, list[Citation]]:
-    """Up to ``per_atom`` citations of each atom, the most authoritative documents first."""
+    """Up to ``per_atom`` citations of each atom, the most authoritative documents first.
+
+    OFFSET 0 keeps the document a look-up by its key: row level security hides from the planner how many
+    documents a tenant has, and it took to reading all of them."""
     if not atom_ids:
         return {}
     rows = conn.execute(
@@ -75,7 +78,8 @@ def of_atoms(conn: Connection, tenant: str, atom_ids: Sequence[UUID], per_atom: 
             """SELECT atom_id, doc_id, title, uri, locator_text, quote FROM (
                 SELECT c.atom_id, c.doc_id, d.title, d.uri, c.locator_text, c.quote, row_number() OVER (
                     PARTITION BY c.atom_id ORDER BY d.authority DESC, c.created_at, c.id) AS n
-                FROM pm_citation c JOIN pm_document d ON d.tenant = c.tenant AND d.id = c.doc_id
+                FROM pm_citation c CROSS JOIN LATERAL (SELECT p.title, p.uri, p.authority FROM pm_document p
+                    WHERE p.tenant = c.tenant AND p.id = c.doc_id OFFSET 0) d
                 WHERE c.tenant = :tenant AND c.atom_id = ANY(:ids)) ranked
             WHERE n <= :per_atom ORDER BY atom_id, n"""
         ),

@@ -124,6 +124,14 @@ def finish(
     _wake(conn)
 
 
+def release_all_of(conn: Connection, worker: str) -> int:
+    """Give back every running job of a worker that is known to be gone. Returns how many."""
+    return conn.execute(
+        text("UPDATE pm_job SET state = 'queued', heartbeat_at = NULL WHERE state = 'running' AND taken_by = :worker"),
+        {"worker": worker},
+    ).rowcount
+
+
 def release(conn: Connection, job: JobRow) -> None:
     """Give an unfinished job back, for another worker to go on with it."""
     conn.execute(

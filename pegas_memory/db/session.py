@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection as Connection
 from sqlalchemy import create_engine, event, text
-from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from pegas_memory.errors import DatabaseUnavailable, DiskFull, PegasError
@@ -18,6 +18,8 @@ RESTRICTED_ROLE = "pegas_memory"
 _IN_SCOPE = text("SELECT set_config('pegas.tenant', :tenant, true), set_config('pegas.scope', :scope, true)")
 _RETRYABLE = frozenset({"40001", "40P01"})
 _DISK_FULL = frozenset({"53100"})
+_STARTING = frozenset({"", "57P01", "57P02", "57P03"})
+"""No server there (no state at all), or one that is shutting down, crashed, or starting up."""
 T = TypeVar("T")
 
 
@@ -28,8 +30,11 @@ class Database:
     to the role ``pegas_memory`` on every connection.
     """
 
-    def __init__(self, url: str, *, pool_size: int = 8) -> None:
+    def __init__(self, url: str, *, pool_size: int = 8, patience: float = 0.0) -> None:
+        """``patience``: seconds for which a connection that is refused is tried again; for a PostgreSQL
+        that its engine process brings back by itself."""
         self.url = url
+        self._patience = patience
         self._engine = create_engine(
             url,
             pool_size=pool_size,
@@ -60,20 +65,31 @@ class Database:
     def _checked_out(self, tenant: str, scope: str) -> Connection:
         """A connection in a transaction of this scope. The first statement finds out whether a pooled
         connection is still alive: one that died (PostgreSQL was restarted) is replaced once."""
-        for last in (False, True):
-            connection = self._engine.connect()
+        deadline = time.monotonic() + self._patience
+        again = True
+        while True:
             try:
-                connection.execute(_IN_SCOPE, {"tenant": tenant, "scope": scope})
+                return self._connect(tenant, scope)
             except DBAPIError as error:
-                connection.close()
-                if last or not error.connection_invalidated:
+                if not (again and error.connection_invalidated) and not self._will_be_back(error, deadline):
                     raise
-            except BaseException:
-                connection.close()
-                raise
-            else:
-                return connection
-        raise AssertionError("unreachable")
+                again = False
+
+    def _connect(self, tenant: str, scope: str) -> Connection:
+        connection = self._engine.connect()
+        try:
+            connection.execute(_IN_SCOPE, {"tenant": tenant, "scope": scope})
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _will_be_back(self, error: DBAPIError, deadline: float) -> bool:
+        refused = isinstance(error, OperationalError) and sqlstate_of(error) in _STARTING
+        if not refused or time.monotonic() >= deadline:
+            return False
+        time.sleep(0.1)
+        return True
 
     def retrying(self, work: Callable[[], T], *, attempts: int = 5) -> T:
         """Run ``work`` again when PostgreSQL asks for it (serialisation failure, deadlock)."""

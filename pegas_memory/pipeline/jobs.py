@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,12 +27,19 @@ Work = Callable[[JobRow, Progress, threading.Event], dict[str, Any]]
 
 
 class JobRunner:
-    """One job at a time, by kind."""
+    """One job at a time, by kind.
 
-    def __init__(self, db: Database, work: Mapping[str, Work]) -> None:
+    ``sole_name`` is given by a worker that can only exist once (the engine of one PEGAS_HOME): what a
+    former one of that name left running is taken up at once instead of after the heartbeat's time.
+    """
+
+    def __init__(self, db: Database, work: Mapping[str, Work], sole_name: str = "") -> None:
         self._db = db
         self._work = dict(work)
-        self._name = f"pid {os.getpid()}"
+        self._name = sole_name or f"{socket.gethostname()} pid {os.getpid()}"
+        if sole_name:
+            with db.everything() as conn:
+                jobs.release_all_of(conn, sole_name)
 
     def run_next(self, stop: threading.Event) -> bool:
         """Run the job that has waited longest; False when none waits."""

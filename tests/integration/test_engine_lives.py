@@ -7,13 +7,15 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from pegas_memory import bm25
 from pegas_memory.config import Settings
-from pegas_memory.db import atoms
+from pegas_memory.db import atoms, outbox
 from pegas_memory.db.atoms import NewAtom
 from pegas_memory.db.session import Database
 from pegas_memory.engine_client import EngineClient
@@ -137,12 +139,18 @@ def learn(db: Database, claims: list[str]) -> None:
             atoms.insert_new(conn, "default", NewAtom(AtomType.FACT, claim))
 
 
-def found(client: EngineClient, text: str) -> tuple[int, str]:
+def nothing_waits(db: Database) -> bool:
+    with db.everything() as conn:
+        durable = conn.execute(text("SELECT bool_and(position::text = durable::text) FROM pm_projection")).scalar_one()
+        return bool(durable) and all(state.pending == 0 for state in outbox.states(conn))
+
+
+def found(client: EngineClient, query: str) -> tuple[int, str]:
     """How many entities both arms find, and the warning."""
-    dense = client.embed([text], Role.QUERY)[0]
+    dense = client.embed([query], Role.QUERY)[0]
     try:
         hits, degraded = client.search(
-            SearchFilter("default"), dense=dense, sparse=bm25.encode_query(text), limit=len(CLAIMS)
+            SearchFilter("default"), dense=dense, sparse=bm25.encode_query(query), limit=len(CLAIMS)
         )
     except VectorsUnavailable as error:
         return 0, error.message
@@ -169,8 +177,7 @@ def test_a_shard_that_lost_something_is_rebuilt_from_postgresql(
     home: Path, migrated_url: str, embeddings: HashedEmbeddingServer, loss: str
 ) -> None:
     settings = server_settings(home, migrated_url, embeddings)
-    db = Database(migrated_url)
-    with EngineClient(settings) as client:
+    with closing(Database(migrated_url)) as db, EngineClient(settings) as client:
         if loss == "points":
             learn(db, CLAIMS[:30])
             eventually(lambda: found(client, QUESTION) == (30, ""), "30 claims are searchable")
@@ -178,11 +185,11 @@ def test_a_shard_that_lost_something_is_rebuilt_from_postgresql(
             shutil.copytree(home / "vectors", home / "before")
         learn(db, CLAIMS)
         eventually(lambda: found(client, QUESTION) == (60, ""), "60 claims are searchable")
+        eventually(lambda: nothing_waits(db), "every position stands after the last change")
         asked_before = len(embeddings.requests)
         kill(client.connect().pid)
         lose(home, loss)
         eventually(lambda: found(client, QUESTION) == (60, ""), "everything is searchable again")
         assert "shard renewed" in Place(home).log.read_text(encoding="utf-8")
-        asked = [text for seen in embeddings.requests[asked_before:] for text in seen.texts]
-        assert not [text for text in asked if "Запись" in text]  # the vectors came from PostgreSQL
-    db.close()
+        asked = [part for seen in embeddings.requests[asked_before:] for part in seen.texts]
+        assert not [part for part in asked if "Запись" in part]  # the vectors came from PostgreSQL

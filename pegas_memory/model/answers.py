@@ -1,0 +1,232 @@
+"""What the service answers; field names are those of CONTRACT §3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from pegas_memory.model.kinds import DocumentKind, GapStatus, JobState, MemoryKind, Metadata
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    part: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    doc_id: UUID
+    title: str
+    uri: str
+    locator: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    atom_id: UUID
+    memory: MemoryKind
+    type: str
+    claim: str
+    content: str
+    status: str
+    confidence: float
+    score: float
+    strength: float
+    tags: tuple[str, ...]
+    metadata: Metadata
+    occurred_at: datetime | None
+    created_at: datetime
+    citations: tuple[Citation, ...]
+    superseded_by: UUID | None = None
+    explain: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    results: tuple[SearchResult, ...]
+    next_cursor: str
+    degraded: tuple[Degraded, ...]
+    pending: int
+    timings: Metadata = field(default_factory=dict)
+    """Milliseconds by part: embed, engine, postgres, wait. Not shown by the tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapAnswer:
+    gap_id: UUID
+    question: str
+    reason: str
+    priority: float
+    status: GapStatus
+    created_at: datetime
+    answered_by: tuple[UUID, ...]
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GapPage:
+    gaps: tuple[GapAnswer, ...]
+    next_cursor: str
+    degraded: tuple[Degraded, ...] = ()
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GapChange:
+    gap_id: UUID
+    created: bool
+    duplicate_of: UUID | None
+    status: GapStatus
+    degraded: tuple[Degraded, ...] = ()
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextItem:
+    atom_id: UUID
+    memory: MemoryKind
+    status: str
+    confidence: float
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAnswer:
+    context: str
+    items: tuple[ContextItem, ...]
+    tokens: int
+    contradictions: tuple[tuple[UUID, UUID], ...]
+    gaps: tuple[GapAnswer, ...]
+    enough: bool
+    degraded: tuple[Degraded, ...]
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAnswer:
+    atom_id: UUID
+    created: bool
+    duplicate_of: UUID | None
+    similarity: float | None
+    replaced: UUID | None
+    status: str
+    revision: int
+    degraded: tuple[Degraded, ...] = ()
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AtomCounts:
+    created: int = 0
+    duplicate: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentAnswer:
+    kind: DocumentKind
+    title: str
+    uri: str
+    pages: int | None
+    characters: int
+    language: str
+    content_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class IngestAnswer:
+    job_id: UUID
+    state: JobState
+    doc_id: UUID | None = None
+    document: DocumentAnswer | None = None
+    chunks: int = 0
+    atoms: AtomCounts = AtomCounts()
+    warnings: tuple[str, ...] = ()
+    error: ErrorAnswer | None = None
+    progress: Metadata = field(default_factory=dict)
+    degraded: tuple[Degraded, ...] = ()
+    pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobAnswer:
+    job_id: UUID
+    kind: str
+    state: JobState
+    progress: Metadata
+    created_at: datetime
+    finished_at: datetime | None
+    error: ErrorAnswer | None
+
+
+@dataclass(frozen=True, slots=True)
+class AtomTotals:
+    total: int
+    by_type: Mapping[str, int]
+    by_status: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkTotals:
+    total: int
+    inferred: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionState:
+    backend: str
+    pending: int
+    lag_seconds: float
+    failed: int
+    last_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingState:
+    provider: str
+    model: str
+    dimension: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StatsAnswer:
+    atoms: AtomTotals
+    documents: int
+    chunks: int
+    citations: int
+    open_gaps: int
+    code_symbols: int
+    code_dependencies: int
+    links: LinkTotals
+    episodes: int
+    procedures: int
+    jobs: tuple[JobAnswer, ...]
+    projections: Mapping[str, ProjectionState]
+    embedding: EmbeddingState
+    llm: str
+    version: str
+    tenant: str
+    degraded: tuple[Degraded, ...] = ()
+    pending: int = 0
+    detail: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of ``doctor``: ``state`` is ok, warn or fail; ``mend`` says what to do, empty when ok."""
+
+    name: str
+    state: str
+    detail: str
+    mend: str

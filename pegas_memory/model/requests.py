@@ -1,0 +1,111 @@
+"""What the service takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from pegas_memory.model.kinds import (
+    AtomType,
+    Distill,
+    DocumentKind,
+    GapStatus,
+    MemoryKind,
+    Metadata,
+    SearchMode,
+    ShownAs,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRef:
+    uri: str = ""
+    title: str = ""
+    quote: str = ""
+    locator: str = ""
+    authority: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRequest:
+    """``dst`` is an id or a name; a name becomes an entity."""
+
+    dst: str
+    kind: str
+    confidence: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRequest:
+    claim: str = ""
+    type: AtomType = AtomType.FACT
+    content: str = ""
+    memory: MemoryKind = MemoryKind.KNOWLEDGE
+    confidence: float | None = None
+    importance: float | None = None
+    source: SourceRef | None = None
+    links: tuple[LinkRequest, ...] = ()
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    replaces: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    query: str = ""
+    limit: int = 10
+    types: frozenset[AtomType] = frozenset()
+    statuses: frozenset[ShownAs] = frozenset()
+    tags: frozenset[str] = frozenset()
+    doc_id: UUID | None = None
+    memory: frozenset[MemoryKind] = frozenset({MemoryKind.KNOWLEDGE})
+    since: datetime | None = None
+    until: datetime | None = None
+    as_of: datetime | None = None
+    min_confidence: float | None = None
+    mode: SearchMode = SearchMode.HYBRID
+    ids: tuple[UUID, ...] = ()
+    explain: bool = False
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    question: str
+    max_tokens: int = 2000
+    memory: frozenset[MemoryKind] = frozenset(MemoryKind)
+    types: frozenset[AtomType] = frozenset()
+    tags: frozenset[str] = frozenset()
+    doc_id: UUID | None = None
+    as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest:
+    """``kind`` None means auto. Exactly one of ``source``, ``text``, ``job_id`` is given."""
+
+    source: str = ""
+    text: str = ""
+    title: str = ""
+    kind: DocumentKind | None = None
+    authority: float | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    occurred_at: datetime | None = None
+    distill: Distill = Distill.AUTO
+    snippet: str = ""
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GapRequest:
+    question: str = ""
+    reason: str = ""
+    priority: float = 0.5
+    tags: tuple[str, ...] = ()
+    gap_id: UUID | None = None
+    status: GapStatus | None = None
+    answered_by: tuple[UUID, ...] = ()
