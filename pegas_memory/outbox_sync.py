@@ -15,6 +15,7 @@ from pegas_memory.db import atoms, citations, outbox
 from pegas_memory.db.atoms import AtomRow
 from pegas_memory.db.outbox import Backfill, Change
 from pegas_memory.db.session import Database
+from pegas_memory.engine_client.place import Place
 from pegas_memory.errors import InputError, PegasError, Unavailable
 from pegas_memory.model import Dense, MemoryKind, Point, PointPayload
 from pegas_memory.qdrant_store import VectorIndex
@@ -73,6 +74,7 @@ class Sync:
         if time.monotonic() - self._pruned > PRUNE_EVERY:
             self._pruned = time.monotonic()
             with self._db.everything() as conn:
+                outbox.give_up_on_abandoned(conn)
                 outbox.prune(conn)
         return any(more)
 
@@ -289,5 +291,5 @@ def vector_consumer(target: str, model_name: str, dimension: int) -> str:
 def vector_target(settings: Settings) -> str:
     """The physical index of these settings: a server's collections, or the shard of one PEGAS_HOME."""
     if settings.embedded_vectors:
-        return f"edge-{sha256(str(settings.home))[:12]}"
+        return f"edge-{Place(settings.home).identity()}"
     return f"server-{sha256(settings.qdrant_url, settings.qdrant_collection)[:12]}"

@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -54,7 +54,7 @@ class Found:
     similarity: Mapping[UUID, float] = field(default_factory=dict)
     """Cosine to the question, of those that the dense arm found."""
     coverage: Mapping[UUID, float] = field(default_factory=dict)
-    """Share of the question's terms that a result holds."""
+    """Share of the question's terms that each result holds."""
 
 
 class Retrieval:
@@ -110,20 +110,28 @@ class Retrieval:
         searched = _widened(where) if request.as_of else where
         hits = self._candidates(searched, request, question, depth, degraded, timings)
         started = time.perf_counter()
-        candidates = list(dict.fromkeys(h.entity_id for arm in (hits.dense, hits.lexical) for h in arm))
         with self._db.tenant(where.tenant) as conn:
-            rows = atoms.matching(conn, where, candidates, request.as_of)
-            covered = {row.id: ranking.coverage(question, row.terms) for row in rows.values()}
-            ordered = [r for r in _order(request.mode, hits, covered) if r.entity_id in rows]
-            page = ordered[skip : skip + request.limit]
-            pairs = [(rows[ranked.entity_id], ranked) for ranked in page]
+            ordered = _order(request.mode, hits, lambda best: self._coverage_of(conn, where, request, question, best))
+            ids = [ranked.entity_id for ranked in ordered]
+            page = atoms.page_of(conn, where, ids, skip=skip, limit=request.limit + 1, as_of=request.as_of)
+            shown = page[: request.limit]
+            covered = {row.id: ranking.coverage(question, row.terms) for row in shown}
+            by_id = {ranked.entity_id: ranked for ranked in ordered}
+            pairs = [(row, by_id[row.id]) for row in shown]
             results = _results(conn, where.tenant, pairs, now, explain=covered if request.explain else None)
         timings["postgres"] = timings.get("postgres", 0.0) + _since(started)
         similarity = {hit.entity_id: hit.score for hit in hits.dense}
         found = Found(results, "", degraded, timings, similarity, covered)
-        if len(ordered) > skip + request.limit:
+        if len(page) > request.limit:
             found.next_cursor = _Cursor("ranked", skip + request.limit).write(request)
         return found
+
+    def _coverage_of(
+        self, conn: Connection, where: SearchFilter, request: SearchRequest, question: Sequence[str], best: UUID
+    ) -> float:
+        """Share of the question's terms that the best keyword match holds; 1 when it is hidden by the filter."""
+        row = atoms.matching(conn, where, [best], request.as_of).get(best)
+        return ranking.coverage(question, row.terms) if row is not None else 1.0
 
     def _candidates(
         self,
@@ -196,12 +204,11 @@ def _widened(where: SearchFilter) -> SearchFilter:
     return replace(where, shown_as=frozenset())
 
 
-def _order(mode: SearchMode, hits: ArmHits, covered: Mapping[UUID, float]) -> list[Ranked]:
+def _order(mode: SearchMode, hits: ArmHits, coverage_of: Callable[[UUID], float]) -> list[Ranked]:
     if mode is SearchMode.DENSE and hits.dense:
         return ranking.by_similarity(hits.dense)
     if mode is SearchMode.LEXICAL or not hits.dense:
-        first = hits.lexical[0].entity_id if hits.lexical else None
-        return ranking.by_keywords(hits.lexical, covered.get(first, 1.0) if first else 1.0)
+        return ranking.by_keywords(hits.lexical, coverage_of(hits.lexical[0].entity_id) if hits.lexical else 1.0)
     return ranking.fuse({"dense": hits.dense, "lexical": hits.lexical})
 
 

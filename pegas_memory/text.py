@@ -109,7 +109,8 @@ _ABBREVIATIONS = frozenset(
     mr mrs ms dr prof st sr jr vs etc e.g i.e cf al fig figs eq no vol ed eds pp p ch sec approx inc ltd co corp dept
     gen col sgt capt lt rev hon jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k ph.d
     г гг в вв т д п пп ст др пр см ср рис табл гл стр с им ул пл просп акад проф доц тыс млн млрд трлн руб коп
-    кг км мм чел экз напр т.е т.д т.п т.к т.н и.о н.э до.н.э д.н.э обл р оз о-в мин сек ч ок изд ред яз англ лат рус нем фр итал исп греч э н bros ave blvd
+    кг км мм чел экз напр т.е т.д т.п т.к т.н и.о н.э до.н.э д.н.э обл р оз о-в мин сек ч ок изд ред яз англ лат рус
+    нем фр итал исп греч э н bros ave blvd
     """.split()
 )
 _BREAK = re.compile(r"(?<![.!?…])([.!?…]+[\"'»”’)\]]*)(\s+)")

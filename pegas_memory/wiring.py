@@ -177,6 +177,7 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
     db = Database(url, patience=RESTART_PATIENCE if settings.embedded_postgres else 0.0)
     stack.callback(db.close)
     embedder = _embedder(settings, engine)
+    stack.callback(embedder.close)
     searcher: Searcher
     if engine is not None and settings.embedded_vectors:
         searcher = RemoteIndex(engine)

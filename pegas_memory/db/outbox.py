@@ -23,6 +23,7 @@ from sqlalchemy import Connection, text
 
 OUTBOX_CHANNEL = "pegas_outbox"
 MAX_ATTEMPTS = 8
+ABANDONED_AFTER_DAYS = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,10 @@ def advance(conn: Connection, consumer: str, batch: Batch) -> None:
 _UNPASSED = """o.xid >= pg_snapshot_xmin(p.position) AND NOT pg_visible_in_snapshot(o.xid, p.position)
     AND NOT (p.window_end IS NOT NULL AND pg_visible_in_snapshot(o.xid, p.window_end)
              AND (o.xid, o.seq) <= (p.window_xid, p.window_seq))"""
+_FROM_FIRST = (
+    """o.xid >= (SELECT min(pg_snapshot_xmin(position)) FROM pm_projection WHERE consumer = ANY(:consumers))"""
+)
+"""Says nothing new, but PostgreSQL can look it up in the index instead of reading the whole outbox."""
 
 
 def passed(conn: Connection, consumers: Sequence[str], xid: int) -> bool:
@@ -203,7 +208,7 @@ def pending(conn: Connection, consumers: Sequence[str], *, at_most: int = 10_000
         conn.execute(
             text(
                 f"SELECT count(*) FROM (SELECT FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
-                " WHERE p.consumer = ANY(:consumers) LIMIT :at_most) waiting"
+                f" WHERE p.consumer = ANY(:consumers) AND {_FROM_FIRST} LIMIT :at_most) waiting"
             ),
             {"consumers": list(consumers), "at_most": at_most},
         ).scalar_one()
@@ -224,9 +229,9 @@ def _lag(conn: Connection, consumer: str) -> float:
     oldest, now = conn.execute(
         text(
             f"SELECT min(o.created_at), clock_timestamp() FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
-            " WHERE p.consumer = :consumer"
+            f" WHERE p.consumer = ANY(:consumers) AND {_FROM_FIRST}"
         ),
-        {"consumer": consumer},
+        {"consumers": [consumer]},
     ).one()
     return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
 
@@ -308,6 +313,14 @@ def failed_count(conn: Connection, consumer: str) -> int:
             text("SELECT count(*) FROM pm_projection_failure WHERE consumer = :consumer"), {"consumer": consumer}
         ).scalar_one()
     )
+
+
+def give_up_on_abandoned(conn: Connection) -> None:
+    """A consumer that has left changes waiting for ``ABANDONED_AFTER_DAYS`` (its home or model is no longer
+    used) stops holding the outbox: should it come back, it is filled from the tables."""
+    for consumer in conn.execute(text("SELECT consumer FROM pm_projection WHERE NOT backfilling")).scalars().all():
+        if _lag(conn, consumer) > ABANDONED_AFTER_DAYS * 86_400:
+            reset_position(conn, consumer)
 
 
 def prune(conn: Connection) -> int:

@@ -83,9 +83,7 @@ def check_whole(memory: PegasMemory, seed: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["server", "engine", "postgres", "engine and postgres"])
-def test_killed_in_the_middle_of_an_ingest(
-    settings: Settings, embeddings: HashedEmbeddingServer, victim: str
-) -> None:
+def test_killed_in_the_middle_of_an_ingest(settings: Settings, embeddings: HashedEmbeddingServer, victim: str) -> None:
     seed = random.SystemRandom().randrange(10**6)
     embeddings.fault, embeddings.slow_seconds = Fault.SLOW, 0.05
     with PegasMemory.open(settings) as watcher:
