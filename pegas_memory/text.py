@@ -4,6 +4,7 @@ between servers): folding, sentence spans, language, normal forms, hashes."""
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -90,6 +91,15 @@ def collapse(text: str) -> str:
 def fold(text: str) -> str:
     """Case folded, composed, ё as е: the form in which words and names are compared."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).replace("ё", "е")
+
+
+# Direction marks and line separators would let a quoted text look like something else.
+_DECEPTIVE = re.compile("[\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def quoted(text: str) -> str:
+    """``text`` as one JSON string on one line: stored data that cannot end its own quotes or start a line."""
+    return _DECEPTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def sha256(*parts: str) -> str:

@@ -20,7 +20,7 @@ from pegas_memory.model import (
 )
 from pegas_memory.retrieval import Found
 from pegas_memory.service.rooms import OpenRooms
-from pegas_memory.text import clean_text, collapse, sentences
+from pegas_memory.text import clean_text, collapse, quoted, sentences
 
 CANDIDATES = 40
 MIN_TOKENS, MAX_TOKENS = 50, 100_000
@@ -29,6 +29,8 @@ ENOUGH_SIMILARITY = {"bundled": 0.84, "embeddinggemma": 0.35}
 """Cosine from which a hit is taken to be about the question: unrelated pairs of the bundled model sit at
 0.80 (95 %), of EmbeddingGemma at 0.17, true ones at 0.88 and 0.55. Measure again for another model."""
 ENOUGH_SIMILARITY_ELSE = 0.5
+_NAMED_HERE = ("text:", "source:")
+"""Schemes of our own names for texts that were given inline."""
 _WIDE = re.compile(r"[^\x00-\u04ff]")
 
 
@@ -127,7 +129,7 @@ def _line(number: int, result: SearchResult, budget: int) -> str | None:
     if result.content and collapse(result.content) != body:
         body = f"{body} | {result.content.strip()}" if not result.content.startswith(result.claim) else result.content
     for candidate in (body, *_shorter(body)):
-        line = f"{head}«{candidate}»{tail}"
+        line = f"{head}{quoted(candidate)}{tail}"
         if tokens_bound(line) <= budget:
             return line
     return None
@@ -143,9 +145,8 @@ def _cited(result: SearchResult) -> str:
     if not result.citations:
         return f" [no source; atom {result.atom_id}]"
     first = result.citations[0]
-    title = collapse(first.title)[:120]
     locator = first.locator.removeprefix(f"{first.title}, ")
-    where = f", {locator}" if locator else ""
-    uri = f" <{first.uri}>" if first.uri != first.title and not first.uri.startswith(("text:", "source:")) else ""
+    where = f", at {quoted(locator[:120])}" if locator else ""
+    uri = f" {quoted(first.uri[:300])}" if first.uri != first.title and not first.uri.startswith(_NAMED_HERE) else ""
     more = f" +{len(result.citations) - 1} more" if len(result.citations) > 1 else ""
-    return f" [{title}{uri}{where}{more}; atom {result.atom_id}]"
+    return f" [{quoted(collapse(first.title)[:120])}{uri}{where}{more}; atom {result.atom_id}]"
