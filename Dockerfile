@@ -25,7 +25,7 @@ RUN pip install --compile /wheels/*.whl && rm -r /wheels
 USER pegas
 WORKDIR /var/lib/pegas-memory
 VOLUME /var/lib/pegas-memory
-HEALTHCHECK --interval=30s --timeout=20s --start-period=30s --retries=3 \
-    CMD ["pegas-memory", "doctor", "--json"]
+HEALTHCHECK --interval=60s --timeout=20s --start-period=30s --retries=3 \
+    CMD ["pegas-memory", "status", "--json"]
 ENTRYPOINT ["pegas-memory"]
 CMD ["mcp"]

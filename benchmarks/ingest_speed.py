@@ -3,12 +3,13 @@
     python -m benchmarks.ingest_speed [--data DIR] [--limit-characters 200000] [--bundled-only] [--json]
 
 The rooms of the engine process are put together in this process, so that its embedder can be timed:
-PostgreSQL, the vector shard, the worker with its projections, the ingest job. Two runs:
+PostgreSQL, the vector shard, the worker with its projections, the ingest job. Three runs:
 
 - ``bundled``: the bundled model on the first pages of each PDF and on whole HTML chapters, about
   ``--limit-characters`` in all (a model of 20 passages a second would take 10 minutes for everything).
 - ``replayed``: the same part in a new home with the vectors of the first run, which cost nothing. What
-  remains is the time outside the embedder, undisturbed; its share is replayed / bundled. Aim: under 15 %.
+  remains is the time outside the embedder, undisturbed; ``share_outside`` is that of it and the
+  embedder's time in the first run together. Aim: under 15 %.
 - ``everything``: all files with vectors made of random numbers: nothing is a near duplicate there, but
   reading, distilling, storing, projecting and the searches for near duplicates all happen.
 
@@ -211,10 +212,8 @@ def measure_bounded(files: Sequence[Path], limit: int) -> dict[str, object]:
             "texts_per_second": round(embedder.texts / embedder.seconds, 1),
             "share_outside": round(outside / first["seconds"], 3),
         },
-        "replayed": {
-            **rates(characters, again),
-            "share_outside": round(again["seconds"] / (again["seconds"] + embedder.seconds), 3),
-        },
+        "replayed": rates(characters, again),
+        "share_outside": round(again["seconds"] / (again["seconds"] + embedder.seconds), 3),
         "aim_share_outside": AIM,
     }
 

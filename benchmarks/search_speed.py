@@ -35,7 +35,7 @@ from pegas_memory.db.citations import NewCitation
 from pegas_memory.embedding import EMBED_TEXT_VERSION, open_embedder
 from pegas_memory.model import VISIBLE, AtomType, Dense, MemoryKind, Role, SearchFilter, SearchRequest
 from pegas_memory.qdrant_store import EdgeIndex, edge_folder
-from pegas_memory.retrieval import OVERFETCH
+from pegas_memory.retrieval import depth_of
 from pegas_memory.text import language_of, sha256
 
 REAL = 200
@@ -95,7 +95,7 @@ class Floor:
     def ask(self, question: str) -> tuple[float, float]:
         """Milliseconds of the question's embedding and of both arms."""
         vectors, embedding = timed(lambda: self._embedder.embed([question], Role.QUERY))
-        sparse, depth = bm25.encode_query(question), (LIMIT + 1) * OVERFETCH
+        sparse, depth = bm25.encode_query(question), depth_of(LIMIT)
         _, searching = timed(lambda: self._index.search(self._where, dense=vectors[0], sparse=sparse, limit=depth))
         return embedding, searching
 
@@ -168,7 +168,9 @@ def main() -> int:
         for size in sorted(chosen.atoms):
             runs.append(measure(settings, size, filled, chosen.queries))
             filled = size
-    report({**machine(), "unit": "ms, p50 / p95", "goal_times_floor": GOAL, "search": runs}, as_json=chosen.json)
+    worst = max(float(str(run["times_floor"])) for run in runs)
+    figures = {"unit": "ms, p50 / p95", "times_floor": worst, "goal_times_floor": GOAL, "search": runs}
+    report({**machine(), **figures}, as_json=chosen.json)
     return 0
 
 

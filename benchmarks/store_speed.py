@@ -10,6 +10,7 @@ process just before the call with a text of the same kind and length, so that it
 from __future__ import annotations
 
 import statistics
+from functools import partial
 
 import anyio
 
@@ -32,7 +33,7 @@ async def ask(settings: Settings, memory: PegasMemory, count: int) -> tuple[list
     async with stdio_client(settings) as client:
         for number, (claim, twin) in enumerate(zip(claims(count), twins, strict=True)):
             source = {"uri": f"https://example.org/{number // 10}", "title": "Notes", "quote": claim}
-            _, milliseconds = timed(lambda twin=twin: memory.rooms.embedder.embed([twin], Role.DOCUMENT))
+            _, milliseconds = timed(partial(memory.rooms.embedder.embed, [twin], Role.DOCUMENT))
             embedded.append(milliseconds)
             stored.append(await call(client, "memory_store", {"claim": claim, "source": source}))
     return stored[WARM_UP:], embedded[WARM_UP:]

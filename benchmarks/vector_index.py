@@ -22,6 +22,7 @@ import numpy as np
 
 from pegas_memory.bm25 import encode_document, encode_query
 from pegas_memory.model import (
+    FOREVER,
     Dense,
     EmbeddingModel,
     MemoryKind,
@@ -69,6 +70,8 @@ def points(vectors: Dense, bodies: list[str]) -> list[Point]:
             doc_ids=(UUID(int=number // 50),),
             occurred=1_700_000_000.0 + number,
             confidence=0.5,
+            valid_from=1_700_000_000.0 + number,
+            valid_until=FOREVER,
         )
         made.append(Point(uuid5(entity_id, "0"), payload, encode_document(body), vector))
     return made

@@ -79,7 +79,8 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        home = Path(os.environ.get("PEGAS_HOME") or DEFAULT_HOME).expanduser()
+        named = os.environ.get("PEGAS_HOME") or dotenv_settings().get("home") or DEFAULT_HOME
+        home = Path(str(named)).expanduser()
         toml = TomlConfigSettingsSource(settings_cls, toml_file=home / "config.toml")
         return init_settings, env_settings, dotenv_settings, toml
 

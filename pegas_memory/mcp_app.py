@@ -31,7 +31,7 @@ from pegas_memory.mcp_tools import TOOLS, ToolSpec, tools_by_name, wire_form
 from pegas_memory.tool_calls import Memory
 from pegas_memory.tool_params import closest, parse_arguments
 from pegas_memory.tool_schema import NOT_SHOWN
-from pegas_memory.tool_text import fitted, render
+from pegas_memory.tool_text import fitted, render, without_places
 from pegas_memory.tool_wire import fitted_structure
 
 log = logging.getLogger("pegas_memory.mcp")
@@ -195,6 +195,8 @@ def answered(tool: str, names: list[str], call: Callable[[], Any], *, whole: boo
 
 def _success(answer: Any, whole: bool) -> types.CallToolResult:
     structured = {name: value for name, value in model.to_json(answer).items() if name not in NOT_SHOWN}
+    if isinstance(answer, model.StatsAnswer):
+        structured["detail"] = without_places(structured["detail"])
     failed = isinstance(answer, model.IngestAnswer) and answer.state == model.JobState.FAILED
     return types.CallToolResult(
         content=[types.TextContent(text=render(answer, whole=whole))],

@@ -50,7 +50,7 @@ TYPES = ListOf(Choice(tuple(model.AtomType)))
 MEMORIES = ListOf(Choice(tuple(model.MemoryKind)))
 DIRECTION = Choice(("both", "in", "out"))
 CURSOR = Param("cursor", Text(), "next_cursor of the page before", "")
-TAGS_ALL = Param("tags", TEXTS, "Only those with all of these tags", ())
+TAGS_ANY = Param("tags", TEXTS, "Only those with any of these tags", ())
 TAGS_SET = Param("tags", TEXTS, "Labels to find it by", ())
 METADATA = Param("metadata", Record(), "Free JSON object kept with it", None)
 DOC_ID = Param("doc_id", Id(), "Only what this document supports", None)
@@ -103,7 +103,7 @@ TOOLS: tuple[ToolSpec, ...] = (
             Param("limit", Number(1, 100, whole=True), "Results in a page", 10),
             Param("types", TYPES, "Only these types", ()),
             Param("statuses", ListOf(Choice(tuple(model.ShownAs))), "Default: candidate, verified, contested", ()),
-            TAGS_ALL,
+            TAGS_ANY,
             DOC_ID,
             Param("memory", MEMORIES, "Kinds of memory", ("knowledge",)),
             Param("since", When(), "From this time (ISO 8601; a date is 00:00 UTC)", None),
@@ -130,7 +130,7 @@ TOOLS: tuple[ToolSpec, ...] = (
             Param("max_tokens", Number(50, 32_000, whole=True), "Budget of the context", 2000),
             Param("memory", MEMORIES, "Kinds of memory", ("knowledge", "episode", "procedure")),
             Param("types", TYPES, "Only these types", ()),
-            TAGS_ALL,
+            TAGS_ANY,
             DOC_ID,
             AS_OF,
         ),
@@ -232,7 +232,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         (
             Param("question", Text(), "The open question", ""),
             Param("reason", Text(), "Why it matters", ""),
-            Param("priority", UNIT, "Urgency", 0.5),
+            Param("priority", UNIT, "Urgency", None, shown=0.5),
             TAGS_SET,
             Param("gap_id", Id(), "The gap to change", None),
             Param("status", Choice(tuple(model.GapStatus)), "New status, with gap_id", ""),
@@ -250,7 +250,7 @@ TOOLS: tuple[ToolSpec, ...] = (
         (
             Param("status", Choice(tuple(model.GapStatus)), "State of the gaps", "open"),
             Param("limit", Number(1, 100, whole=True), "Gaps in a page", 20),
-            TAGS_ALL,
+            TAGS_ANY,
             CURSOR,
         ),
         READ,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID, uuid5
 
@@ -13,12 +14,12 @@ from pegas_memory import bm25
 from pegas_memory.config import Settings
 from pegas_memory.db import atoms, citations, outbox
 from pegas_memory.db.atoms import AtomRow
-from pegas_memory.db.outbox import Backfill, Change
+from pegas_memory.db.outbox import Backfill, Batch, Change
 from pegas_memory.db.session import Database
 from pegas_memory.engine_client.place import Place
 from pegas_memory.errors import InputError, PegasError, Unavailable
-from pegas_memory.model import Dense, MemoryKind, Point, PointPayload
-from pegas_memory.qdrant_store import VectorIndex
+from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload
+from pegas_memory.qdrant_store import FORMAT, VectorIndex
 from pegas_memory.text import sha256
 from pegas_memory.vectors import Vectors, embedded_text
 
@@ -47,6 +48,16 @@ class Projection(Protocol):
     def make_durable(self) -> None:
         """What was projected so far survives a crash from now on. May cost a disk flush."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What waits for one projection: changes, failures to try again, a page of what it is filled with."""
+
+    batch: Batch
+    due: tuple[Change, ...]
+    filling: Backfill | None
+    page: tuple[Change, ...]
 
 
 class Sync:
@@ -89,9 +100,11 @@ class Sync:
         if time.monotonic() < until:
             return False
         try:
-            worked = self._project_batch(projection)
-            self._retry_failures(projection)
-            worked = self._backfill(projection) or worked
+            work = self._look(consumer)
+            worked = self._project_batch(projection, work.batch)
+            for change in work.due:
+                self._project_alone(projection, change)
+            worked = self._backfill(projection, work) or worked
             self._keep_durable(projection)
         except Unavailable as error:
             delay = min(30.0, max(0.2, delay * 2))
@@ -109,9 +122,15 @@ class Sync:
         except Unavailable as error:
             log.warning("projection %s: its error could not be noted: %s", consumer, error)
 
-    def _project_batch(self, projection: Projection) -> bool:
+    def _look(self, consumer: str) -> _Work:
+        """All that waits, in one transaction: a step that finds nothing must cost next to nothing."""
         with self._db.everything() as conn:
-            batch = outbox.take(conn, projection.consumer, SLICE)
+            batch = outbox.take(conn, consumer, SLICE)
+            due = outbox.due_failures(conn, consumer, SLICE)
+            at = self._filling.get(consumer) or outbox.backfill_of(conn, consumer)
+            return _Work(batch, due, at, outbox.backfill_page(conn, at, SLICE) if at else ())
+
+    def _project_batch(self, projection: Projection, batch: Batch) -> bool:
         if batch.end is None:
             return False
         self._project(projection, batch.changes)
@@ -120,17 +139,14 @@ class Sync:
             outbox.advance(conn, projection.consumer, batch)
         return True
 
-    def _backfill(self, projection: Projection) -> bool:
+    def _backfill(self, projection: Projection, work: _Work) -> bool:
         consumer = projection.consumer
-        with self._db.everything() as conn:
-            at = self._filling.get(consumer) or outbox.backfill_of(conn, consumer)
-            page = outbox.backfill_page(conn, at, SLICE) if at else ()
-        if at is None:
+        if work.filling is None:
             return False
-        if page:
-            self._project(projection, page)
+        if work.page:
+            self._project(projection, work.page)
             self._touch(projection)
-            self._filling[consumer] = at.moved_to(page[-1])
+            self._filling[consumer] = work.filling.moved_to(work.page[-1])
             return True
         projection.make_durable()
         self._filling.pop(consumer, None)
@@ -155,12 +171,6 @@ class Sync:
             outbox.settle_durable(conn, consumer)
             if consumer in self._filling:
                 outbox.backfill_advance(conn, consumer, self._filling[consumer])
-
-    def _retry_failures(self, projection: Projection) -> None:
-        with self._db.everything() as conn:
-            due = outbox.due_failures(conn, projection.consumer, SLICE)
-        for change in due:
-            self._project_alone(projection, change)
 
     def _project(self, projection: Projection, changes: Sequence[Change]) -> None:
         """The whole slice at once; when a change in it cannot be projected, each one on its own."""
@@ -261,6 +271,8 @@ def points_of(row: AtomRow, doc_ids: tuple[UUID, ...], parts: Sequence[str], vec
         doc_ids=doc_ids,
         occurred=(row.occurred_at or row.created_at).timestamp(),
         confidence=row.confidence,
+        valid_from=row.held_from.timestamp(),
+        valid_until=FOREVER if row.held_until is None else row.held_until.timestamp(),
     )
     whole = bm25.encode_document(embedded_text(row.claim, row.content))
     empty = bm25.encode_document("")
@@ -289,7 +301,9 @@ def vector_consumer(target: str, model_name: str, dimension: int) -> str:
 
 
 def vector_target(settings: Settings) -> str:
-    """The physical index of these settings: a server's collections, or the shard of one PEGAS_HOME."""
+    """The physical index of these settings: a server's collections, or the shard of one PEGAS_HOME.
+
+    A shard says its own format; that of a collection is part of the name, so that a new one fills it again."""
     if settings.embedded_vectors:
         return f"edge-{Place(settings.home).identity()}"
-    return f"server-{sha256(settings.qdrant_url, settings.qdrant_collection)[:12]}"
+    return f"server-{sha256(settings.qdrant_url, settings.qdrant_collection, str(FORMAT))[:12]}"

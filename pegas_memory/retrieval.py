@@ -7,7 +7,7 @@ import binascii
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
 from uuid import UUID
@@ -31,7 +31,6 @@ from pegas_memory.model import (
     SearchMode,
     SearchRequest,
     SearchResult,
-    ShownAs,
     SparseVector,
 )
 from pegas_memory.ranking import Ranked
@@ -41,8 +40,15 @@ from pegas_memory.vectors import Searcher
 MAX_LIMIT = 200
 QUERY_LIMIT = 2_000
 """Characters of a question that are embedded; the rest changes nothing any model would notice."""
-OVERFETCH = 4
-DEEPEST = 2_000
+SLOW_FAILURE, DENSE_PAUSE = 1.0, 10.0
+"""Seconds: an embedder that took longer than the first to fail is left alone for the second."""
+LEAST_DEPTH, PAGES_DEEP, DEEPEST = 200, 10, 2_000
+
+
+def depth_of(limit: int) -> int:
+    """Candidates of each arm, the same for every page of a question: fused ranks shift with the depth, so
+    that pages of different depths would repeat and miss results. The pages end where the candidates do."""
+    return min(DEEPEST, max(LEAST_DEPTH, PAGES_DEEP * limit))
 
 
 @dataclass(slots=True)
@@ -62,6 +68,7 @@ class Retrieval:
         self._db = db
         self._embedder = embedder
         self._searcher = searcher
+        self._dense_after = 0.0
         self._query_vector = lru_cache(maxsize=256)(self._embed_query)
 
     def search(self, tenant: str, request: SearchRequest, now: datetime) -> Found:
@@ -75,6 +82,9 @@ class Retrieval:
         where = _filter(tenant, request)
         if request.ids:
             return self._by_ids(tenant, request, now)
+        if MemoryKind.KNOWLEDGE not in request.memory:
+            missing = ", ".join(sorted(request.memory))
+            return Found([], degraded=[Degraded(missing, "not_available_yet: only knowledge is stored so far")])
         if not request.query.strip():
             return self._newest(where, request, now)
         return self._ranked(where, request, now)
@@ -90,7 +100,7 @@ class Retrieval:
         before = (datetime.fromisoformat(after.at), UUID(after.id)) if after else None
         started = time.perf_counter()
         with self._db.tenant(where.tenant) as conn:
-            rows = atoms.newest(conn, where, request.limit + 1, before=before, as_of=request.as_of)
+            rows = atoms.newest(conn, where, request.limit + 1, before=before)
             shown = rows[: request.limit]
             pairs = [(row, Ranked(row.id, 1.0)) for row in shown]
             found = Found(_results(conn, where.tenant, pairs, now, explain=None))
@@ -106,14 +116,13 @@ class Retrieval:
         degraded: list[Degraded] = []
         timings: dict[str, float] = {}
         question = bm25.terms(request.query[:QUERY_LIMIT])
-        depth = min(DEEPEST, (skip + request.limit + 1) * OVERFETCH)
-        searched = _widened(where) if request.as_of else where
-        hits = self._candidates(searched, request, question, depth, degraded, timings)
+        depth = cursor.depth if cursor else depth_of(request.limit)
+        hits = self._candidates(where, request, question, depth, degraded, timings)
         started = time.perf_counter()
         with self._db.tenant(where.tenant) as conn:
-            ordered = _order(request.mode, hits, lambda best: self._coverage_of(conn, where, request, question, best))
+            ordered = _order(request.mode, hits, lambda best: self._coverage_of(conn, where, question, best))
             ids = [ranked.entity_id for ranked in ordered]
-            page = atoms.page_of(conn, where, ids, skip=skip, limit=request.limit + 1, as_of=request.as_of)
+            page = atoms.page_of(conn, where, ids, skip=skip, limit=request.limit + 1)
             shown = page[: request.limit]
             covered = {row.id: ranking.coverage(question, row.terms) for row in shown}
             by_id = {ranked.entity_id: ranked for ranked in ordered}
@@ -123,14 +132,12 @@ class Retrieval:
         similarity = {hit.entity_id: hit.score for hit in hits.dense}
         found = Found(results, "", degraded, timings, similarity, covered)
         if len(page) > request.limit:
-            found.next_cursor = _Cursor("ranked", skip + request.limit).write(request)
+            found.next_cursor = _Cursor("ranked", skip + request.limit, depth=depth).write(request)
         return found
 
-    def _coverage_of(
-        self, conn: Connection, where: SearchFilter, request: SearchRequest, question: Sequence[str], best: UUID
-    ) -> float:
+    def _coverage_of(self, conn: Connection, where: SearchFilter, question: Sequence[str], best: UUID) -> float:
         """Share of the question's terms that the best keyword match holds; 1 when it is hidden by the filter."""
-        row = atoms.matching(conn, where, [best], request.as_of).get(best)
+        row = atoms.matching(conn, where, [best]).get(best)
         return ranking.coverage(question, row.terms) if row is not None else 1.0
 
     def _candidates(
@@ -157,19 +164,24 @@ class Retrieval:
             )
         except Unavailable as error:
             degraded.append(Degraded("vector index", f"{error.code}: keyword matches come from PostgreSQL instead"))
-            return self._fallback(where, request, question, depth)
+            return self._fallback(where, question, depth)
         timings["engine"] = _since(started)
         if incomplete:
             degraded.append(Degraded("vector index", incomplete))
             if len(hits.dense) + len(hits.lexical) < depth:
-                return _joined(hits, self._fallback(where, request, question, depth))
+                return _joined(hits, self._fallback(where, question, depth))
         return hits
 
     def _dense(self, query: str, degraded: list[Degraded], timings: dict[str, float]) -> Dense | None:
         started = time.perf_counter()
+        if time.monotonic() < self._dense_after:
+            degraded.append(Degraded("dense arm", "embedder_unavailable: it was too slow a moment ago"))
+            return None
         try:
             return self._query_vector(query[:QUERY_LIMIT].strip())
         except Unavailable as error:
+            if _since(started) > SLOW_FAILURE * 1000:
+                self._dense_after = time.monotonic() + DENSE_PAUSE
             degraded.append(Degraded("dense arm", f"{error.code}: {error.message}"))
             return None
         finally:
@@ -179,9 +191,9 @@ class Retrieval:
         vector: Dense = self._embedder.embed([query], Role.QUERY)[0]
         return vector
 
-    def _fallback(self, where: SearchFilter, request: SearchRequest, question: Sequence[str], depth: int) -> ArmHits:
+    def _fallback(self, where: SearchFilter, question: Sequence[str], depth: int) -> ArmHits:
         with self._db.tenant(where.tenant) as conn:
-            scored = atoms.by_terms(conn, where, sorted(set(question)), depth, request.as_of)
+            scored = atoms.by_terms(conn, where, sorted(set(question)), depth)
         return ArmHits(lexical=tuple(Hit(i, score) for i, score in scored))
 
 
@@ -190,18 +202,14 @@ def _filter(tenant: str, request: SearchRequest) -> SearchFilter:
         tenant=tenant,
         memory=frozenset({MemoryKind.KNOWLEDGE}),
         types=frozenset(t.value for t in request.types),
-        shown_as=request.statuses or (frozenset(ShownAs) if request.as_of else VISIBLE),
+        shown_as=request.statuses or (frozenset() if request.as_of else VISIBLE),
         tags=request.tags,
         doc_id=request.doc_id,
         since=request.since,
         until=request.until,
         min_confidence=request.min_confidence,
+        as_of=request.as_of,
     )
-
-
-def _widened(where: SearchFilter) -> SearchFilter:
-    """What was valid at a past moment may be superseded now: PostgreSQL decides, not the index."""
-    return replace(where, shown_as=frozenset())
 
 
 def _order(mode: SearchMode, hits: ArmHits, coverage_of: Callable[[UUID], float]) -> list[Ranked]:
@@ -265,9 +273,10 @@ class _Cursor:
     offset: int = 0
     at: str = ""
     id: str = ""
+    depth: int = LEAST_DEPTH
 
     def write(self, request: SearchRequest) -> str:
-        body = [self.kind, self.offset, self.at, self.id, _fingerprint(request)]
+        body = [self.kind, self.offset, self.at, self.id, self.depth, _fingerprint(request)]
         return base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip("=")
 
     @classmethod
@@ -276,13 +285,14 @@ class _Cursor:
             return None
         try:
             padded = request.cursor + "=" * (-len(request.cursor) % 4)
-            found, offset, at, last, fingerprint = json.loads(base64.urlsafe_b64decode(padded))
-            cursor = cls(str(found), int(offset), str(at), str(last))
+            found, offset, at, last, depth, fingerprint = json.loads(base64.urlsafe_b64decode(padded))
+            cursor = cls(str(found), int(offset), str(at), str(last), int(depth))
             if cursor.kind == "newest":
                 datetime.fromisoformat(cursor.at), UUID(cursor.id)
         except (ValueError, TypeError, binascii.Error) as error:
             raise BadCursor("`cursor` is not one that a search gave out.") from error
-        if cursor.kind != kind or fingerprint != _fingerprint(request) or not 0 <= cursor.offset <= DEEPEST:
+        within = 0 <= cursor.offset <= 2 * DEEPEST and 1 <= cursor.depth <= DEEPEST
+        if cursor.kind != kind or fingerprint != _fingerprint(request) or not within:
             raise BadCursor("`cursor` belongs to another search.")
         return cursor
 

@@ -30,15 +30,18 @@ class ParamType(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """``default`` stands for a missing name, JSON null and, but for texts, the empty string."""
+    """``default`` stands for a missing name, JSON null and, but for texts, the empty string. ``shown`` is
+    the default that clients are told where the handler must know that nothing was given."""
 
     name: str
     type: ParamType
     description: str
     default: Any = REQUIRED
+    shown: Any = None
 
     def schema(self) -> Schema:
-        shown = {} if self.default in (REQUIRED, None, "", (), False) else {"default": _plain(self.default)}
+        default = self.default if self.shown is None else self.shown
+        shown = {} if default in (REQUIRED, None, "", (), False) else {"default": _plain(default)}
         return {**self.type.schema(), **shown, "description": self.description}
 
 

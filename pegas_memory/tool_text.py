@@ -16,11 +16,13 @@ from pegas_memory import model
 from pegas_memory.text import quoted as text_quoted
 
 TEXT_LIMIT_BYTES = 20_000
-BRIEF = 4_000
+BRIEF = 3_000
+"""UTF-8 bytes for the stored texts of one answer: tokenizers of the cl100k kind take about four bytes
+for a token, so half as many Cyrillic letters as Latin ones. With ids and labels ten results stay under
+2,000 tokens in either script."""
 WHOLE = 6_000
-"""Characters for the stored texts of one answer. With ids and labels ten results stay under 2,000
-tokens, and one that is fetched by its id stays under 20 KB, whatever its alphabet."""
-SHARES = {False: (0.5, 0.5, 0.4), True: (0.4, 1.0, 0.1)}
+"""Characters for those of results that are fetched by their ids: one stays under 20 KB in any script."""
+SHARES = {False: (0.7, 0.3, 0.3), True: (0.4, 1.0, 0.1)}
 """Of the room of one result: claim, content, quote; by ``whole``."""
 
 _SPACE = re.compile(r"\s+")
@@ -85,7 +87,7 @@ def _search(answer: model.SearchAnswer, whole: bool) -> str:
         ).rstrip()
     room = max(200, (WHOLE if whole else BRIEF) // len(answer.results))
     limits = [int(room * share) for share in SHARES[whole]]
-    blocks = [_hit(number, result, limits) for number, result in enumerate(answer.results, 1)]
+    blocks = [_hit(number, result, limits, whole) for number, result in enumerate(answer.results, 1)]
     more = f'more: cursor="{answer.next_cursor}"' if answer.next_cursor else ""
     instead = "the resource pegas://atom/ID holds" if whole else "memory_search with ids=[ID] shows"
     hint = f"… marks a cut text; {instead} it whole." if any("…" in block for block in blocks) else ""
@@ -98,8 +100,15 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _hit(number: int, result: model.SearchResult, limits: Sequence[int]) -> str:
-    claim, content, quote = limits
+def _characters(text: str, size: int) -> int:
+    """How many characters of ``text`` take about ``size`` bytes."""
+    start = text[:size]
+    return max(1, size * len(start) // max(1, len(start.encode("utf-8", "replace"))))
+
+
+def _hit(number: int, result: model.SearchResult, limits: Sequence[int], whole: bool) -> str:
+    texts = result.claim, result.content, result.citations[0].quote if result.citations else ""
+    claim, content, quote = limits if whole else [_characters(*each) for each in zip(texts, limits, strict=True)]
     when = (result.occurred_at or result.created_at).date().isoformat()
     label = f"{result.type}, {result.status}, confidence {result.confidence:.2f}, score {result.score:.3f}, {when}"
     lines = [f"{number}. {result.atom_id} [{label}]", f"   {_line(result.claim, claim)}"]
@@ -220,8 +229,21 @@ def _(answer: model.StatsAnswer) -> str:
         lines.append(f"projection {name}: {said}")
     lines += [_job(job) for job in answer.jobs[:20]]
     if answer.detail:
-        lines.append(f"detail: {json.dumps(model.to_json(answer.detail), ensure_ascii=False)}")
+        lines.append(f"detail: {json.dumps(without_places(model.to_json(answer.detail)), ensure_ascii=False)}")
     return fitted("\n".join([*lines, *(line for line in _state(answer) if line)]))
+
+
+def without_places(value: Any) -> Any:
+    """``value`` without the paths of this machine: they are for a person, and `pegas-memory doctor` names them."""
+    if isinstance(value, dict):
+        return {name: without_places(item) for name, item in value.items() if not _is_place(item)}
+    if isinstance(value, list):
+        return [without_places(item) for item in value if not _is_place(item)]
+    return value
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("/", "~"))
 
 
 def _job(job: model.JobAnswer) -> str:

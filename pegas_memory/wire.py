@@ -135,6 +135,7 @@ def filter_out(where: SearchFilter) -> dict[str, Any]:
         "since": where.since,
         "until": where.until,
         "min_confidence": where.min_confidence,
+        "as_of": where.as_of,
     }
 
 
@@ -150,6 +151,7 @@ def filter_in(value: Mapping[str, Any]) -> SearchFilter:
         since=_optional(value["since"], datetime),
         until=_optional(value["until"], datetime),
         min_confidence=_optional(value["min_confidence"], float),
+        as_of=_optional(value["as_of"], datetime),
     )
 
 

@@ -6,17 +6,13 @@ Each kind of work has a lane, a thread of its own, so that a long job does not h
 from __future__ import annotations
 
 import logging
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pegas_memory.config import Settings
 from pegas_memory.db.notify import Listener
-from pegas_memory.errors import BadSettings, PegasError
+from pegas_memory.errors import PegasError
 
 log = logging.getLogger(__name__)
 
@@ -176,52 +172,6 @@ class Worker:
         finally:
             self._listening = False
             listener.close()
-
-
-def run_worker(settings: Settings) -> None:
-    """The worker of the server profile: projects and runs jobs until SIGTERM or SIGINT. Main thread only.
-
-    Raises:
-        BadSettings: a part is embedded; then the engine process does this work by itself.
-        PegasError: the database cannot be used.
-    """
-    from pegas_memory.db.migrate import ensure_schema
-    from pegas_memory.db.session import Database
-    from pegas_memory.embedding import open_embedder
-    from pegas_memory.engine.projecting import Projecting
-
-    if settings.embedded_postgres or settings.embedded_vectors:
-        raise BadSettings(
-            "A worker of its own belongs to servers: PEGAS_DATABASE_URL and PEGAS_QDRANT_URL are not both set.",
-            "Nothing has to be started here: the engine process, which every command starts, does this work.",
-        )
-    url = settings.database_url.get_secret_value()
-    stop = _stop_on_signals()
-    ensure_schema(url)
-    with ExitStack() as stack:
-        db = Database(url)
-        stack.callback(db.close)
-        embedder = open_embedder(settings)
-        stack.callback(embedder.close)
-        projecting = Projecting(settings, db, embedder)
-        stack.callback(projecting.close)
-        Worker(url, project=projecting.steps(), run_job=projecting.run_job).run(stop)
-
-
-def _stop_on_signals() -> threading.Event:
-    """An event that SIGTERM and SIGINT set, through a pipe: a handler that takes the event's own lock
-    could interrupt the thread that holds it."""
-    stop = threading.Event()
-    read, write = os.pipe()
-
-    def watch() -> None:
-        os.read(read, 1)
-        stop.set()
-
-    threading.Thread(target=watch, name="worker-signals", daemon=True).start()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os.write(write, b"x"))
-    return stop
 
 
 def _unstoppable(step: Callable[[], bool]) -> Callable[[threading.Event], bool]:

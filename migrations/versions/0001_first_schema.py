@@ -162,6 +162,7 @@ def create_tables() -> None:
         sa.Column("title", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("authority", sa.Float(), server_default=sa.text("0.5"), nullable=False),
         sa.Column("content_hash", sa.Text(), server_default=sa.text("''"), nullable=False),
+        sa.Column("distilled_by", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("body", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("language", sa.Text(), server_default=sa.text("''"), nullable=False),
         sa.Column("characters", sa.Integer(), server_default=sa.text("0"), nullable=False),

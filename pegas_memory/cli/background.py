@@ -3,39 +3,58 @@ worker in it, so the verb only keeps it up; in the server profile the worker run
 
 from __future__ import annotations
 
+import os
 import signal
-import threading
+from collections.abc import Callable, Mapping
 
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.config import Settings
 
 
 def work(settings: Settings, speaker: Speaker) -> None:
-    """Until SIGINT, SIGTERM or SIGHUP. Raises PegasError when a part cannot be opened."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
+    """Until SIGINT, SIGTERM or SIGHUP. Main thread only.
+
+    Raises PegasError when a part without which nothing works cannot be opened.
+    """
+    wait = _until_signalled()
     if settings.needs_engine:
-        _keep_engine(settings, speaker, stop)
+        _keep_engine(settings, speaker, wait)
     else:
-        _work_here(settings, speaker, stop)
+        _work_here(settings, speaker, wait)
 
 
-def _keep_engine(settings: Settings, speaker: Speaker, stop: threading.Event) -> None:
+def _until_signalled() -> Callable[[], object]:
+    """A function that waits for the signals, through a pipe: a handler that takes a lock could
+    interrupt the very thread that holds it."""
+    read, write = os.pipe()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: os.write(write, b"x"))
+    return lambda: os.read(read, 1)
+
+
+def _keep_engine(settings: Settings, speaker: Speaker, wait: Callable[[], object]) -> None:
     from pegas_memory import PegasMemory
 
     with PegasMemory.open(settings):
         speaker.note("The engine process of this PEGAS_HOME runs the worker; it stays up until you interrupt.")
-        stop.wait()
+        wait()
 
 
-def _work_here(settings: Settings, speaker: Speaker, stop: threading.Event) -> None:
+def _work_here(settings: Settings, speaker: Speaker, wait: Callable[[], object]) -> None:
     from pegas_memory.engine.rooms import Rooms
 
     rooms = Rooms(settings)
     try:
         rooms.open()
+        if trouble := _trouble(rooms.status()):
+            speaker.note(f"Not projecting yet, tried again until it works: {trouble}")
         speaker.note("Working; interrupt to stop.")
-        stop.wait()
+        wait()
     finally:
         rooms.close()
+
+
+def _trouble(status: Mapping[str, object]) -> str:
+    """Why nothing is projected yet, "" when all is well."""
+    vectors = status["vectors"]
+    return str(vectors.get("trouble", "")) if isinstance(vectors, dict) else ""

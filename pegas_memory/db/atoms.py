@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -41,7 +41,7 @@ class NewAtom:
     @property
     def identity(self) -> str:
         """The key by which two atoms are the same (CONTRACT §5)."""
-        times = [t.isoformat() if t else "" for t in (self.valid_from, self.valid_to)]
+        times = [t.astimezone(UTC).isoformat() if t else "" for t in (self.valid_from, self.valid_to)]
         return sha256(self.type.value, collapse(self.claim), self.content, *times)
 
 
@@ -79,6 +79,16 @@ class AtomRow:
             return ShownAs.SUPERSEDED
         return ShownAs(self.status)
 
+    @property
+    def held_from(self) -> datetime:
+        """From when it held true; it and ``held_until`` say what ``SearchFilter.as_of`` asks."""
+        return self.valid_from or self.created_at
+
+    @property
+    def held_until(self) -> datetime | None:
+        """Until when, exclusive; None while it holds."""
+        return min(filter(None, (self.valid_to, self.superseded_at, self.retracted_at)), default=None)
+
 
 _COLUMNS = ", ".join(f"a.{f}" for f in AtomRow.__dataclass_fields__)
 
@@ -87,45 +97,59 @@ def _row(values: Mapping[str, Any]) -> AtomRow:
     return AtomRow(**{**values, "tags": tuple(values["tags"]), "terms": tuple(values["terms"])})
 
 
+_NEW = """tenant, id, type, claim, content, content_hash, confidence, importance, tags, metadata, terms, language,
+    occurred_at, valid_from, valid_to, stability, distilled_by, dedup_pending, doc_id"""
+_AS_NEW = """id uuid, type text, claim text, content text, content_hash text, confidence float8, importance float8,
+    tags text[], metadata jsonb, terms text[], language text, occurred_at timestamptz, valid_from timestamptz,
+    valid_to timestamptz, stability float8, distilled_by text, dedup_pending boolean, doc_id uuid"""
+
+
 def insert_new(conn: Connection, tenant: str, atom: NewAtom) -> UUID | None:
     """Insert a live atom and note it in the outbox; None when a live one of that identity stands."""
-    atom_id = new_id()
+    return insert_many(conn, tenant, [atom])[0]
+
+
+def insert_many(conn: Connection, tenant: str, new: Sequence[NewAtom]) -> list[UUID | None]:
+    """As :func:`insert_new`, in the order given, as one statement: it may hold one identity twice."""
+    if not new:
+        return []
+    rows = [_new_row(atom) for atom in new]
     inserted = conn.execute(
         text(
-            f"""INSERT INTO pm_atom (tenant, id, type, claim, content, content_hash, confidence, importance, tags,
-                metadata, terms, language, occurred_at, valid_from, valid_to, stability, distilled_by, dedup_pending,
-                doc_id)
-            VALUES (:tenant, :id, :type, :claim, :content, :hash, :confidence, :importance, :tags,
-                CAST(:metadata AS jsonb), :terms, :language, :occurred_at, :valid_from, :valid_to, :stability,
-                :distilled_by, :dedup_pending, :doc_id)
+            f"""INSERT INTO pm_atom ({_NEW})
+            SELECT :tenant, r.* FROM json_to_recordset(CAST(:rows AS json)) AS r ({_AS_NEW})
             ON CONFLICT (tenant, content_hash) WHERE {LIVE} DO NOTHING RETURNING id"""
         ),
-        {
-            "tenant": tenant,
-            "id": atom_id,
-            "type": atom.type.value,
-            "claim": atom.claim,
-            "content": atom.content,
-            "hash": atom.identity,
-            "confidence": atom.confidence,
-            "importance": atom.importance,
-            "tags": list(atom.tags),
-            "metadata": _json(atom.metadata),
-            "terms": list(dict.fromkeys(atom.terms)),
-            "language": atom.language,
-            "occurred_at": atom.occurred_at,
-            "valid_from": atom.valid_from,
-            "valid_to": atom.valid_to,
-            "stability": INITIAL_STABILITY,
-            "distilled_by": atom.distilled_by,
-            "dedup_pending": atom.dedup_pending,
-            "doc_id": atom.doc_id,
-        },
-    ).scalar_one_or_none()
-    if inserted is None:
-        return None
-    outbox.enqueue(conn, tenant, "atom", [atom_id])
-    return atom_id
+        {"tenant": tenant, "rows": _json(rows)},
+    )
+    made = set(inserted.scalars())
+    ids = [UUID(str(row["id"])) for row in rows]
+    outbox.enqueue(conn, tenant, "atom", [atom_id for atom_id in ids if atom_id in made])
+    return [atom_id if atom_id in made else None for atom_id in ids]
+
+
+def _new_row(atom: NewAtom) -> dict[str, object]:
+    occurred, since, until = (t.isoformat() if t else None for t in (atom.occurred_at, atom.valid_from, atom.valid_to))
+    return {
+        "id": str(new_id()),
+        "type": atom.type.value,
+        "claim": atom.claim,
+        "content": atom.content,
+        "content_hash": atom.identity,
+        "confidence": atom.confidence,
+        "importance": atom.importance,
+        "tags": list(atom.tags),
+        "metadata": atom.metadata,
+        "terms": list(dict.fromkeys(atom.terms)),
+        "language": atom.language,
+        "occurred_at": occurred,
+        "valid_from": since,
+        "valid_to": until,
+        "stability": INITIAL_STABILITY,
+        "distilled_by": atom.distilled_by,
+        "dedup_pending": atom.dedup_pending,
+        "doc_id": str(atom.doc_id) if atom.doc_id else None,
+    }
 
 
 def _json(value: Any) -> str:
@@ -171,6 +195,20 @@ def lock(conn: Connection, tenant: str, atom_id: UUID) -> AtomRow | None:
         {"tenant": tenant, "id": atom_id},
     ).mappings().one_or_none()  # fmt: skip
     return _row(dict(row)) if row else None
+
+
+def lock_all(conn: Connection, tenant: str, ids: Iterable[UUID]) -> dict[UUID, AtomRow]:
+    """Atoms by id, locked in the order of their ids until the transaction ends; unknown ids are absent."""
+    wanted = sorted(ids)
+    if not wanted:
+        return {}
+    rows = conn.execute(
+        text(
+            f"SELECT {_COLUMNS} FROM pm_atom a WHERE a.tenant = :tenant AND a.id = ANY(:ids) ORDER BY a.id FOR UPDATE"
+        ),
+        {"tenant": tenant, "ids": wanted},
+    ).mappings()
+    return {row["id"]: _row(dict(row)) for row in rows}
 
 
 def change(
@@ -227,7 +265,7 @@ _LIVE_SHOWN = (
 )
 
 
-def _conditions(where: SearchFilter, as_of: datetime | None) -> tuple[str, dict[str, Any]]:
+def _conditions(where: SearchFilter) -> tuple[str, dict[str, Any]]:
     """The one predicate that every arm and list shares."""
     parts = ["a.tenant = :tenant"]
     values: dict[str, Any] = {"tenant": where.tenant}
@@ -253,38 +291,34 @@ def _conditions(where: SearchFilter, as_of: datetime | None) -> tuple[str, dict[
         add("coalesce(a.occurred_at, a.created_at) <= :until", until=where.until)
     if where.min_confidence is not None:
         add("a.confidence >= :min_confidence", min_confidence=where.min_confidence)
-    if as_of is not None:
+    if where.as_of is not None:
         add(
             "coalesce(a.valid_from, a.created_at) <= :as_of AND (a.valid_to IS NULL OR a.valid_to > :as_of)"
             " AND (a.superseded_at IS NULL OR a.superseded_at > :as_of)"
             " AND (a.retracted_at IS NULL OR a.retracted_at > :as_of)",
-            as_of=as_of,
+            as_of=where.as_of,
         )
     return " AND ".join(parts), values
 
 
-def matching(
-    conn: Connection, where: SearchFilter, ids: Sequence[UUID], as_of: datetime | None = None
-) -> dict[UUID, AtomRow]:
+def matching(conn: Connection, where: SearchFilter, ids: Sequence[UUID]) -> dict[UUID, AtomRow]:
     """Those of ``ids`` that meet the filter now, whatever a late projection said."""
     if not ids:
         return {}
-    condition, values = _conditions(where, as_of)
+    condition, values = _conditions(where)
     rows = conn.execute(
         text(f"SELECT {_COLUMNS} FROM pm_atom a WHERE {condition} AND a.id = ANY(:ids)"), {**values, "ids": list(ids)}
     ).mappings()
     return {row["id"]: _row(dict(row)) for row in rows}
 
 
-def page_of(
-    conn: Connection, where: SearchFilter, ids: Sequence[UUID], *, skip: int, limit: int, as_of: datetime | None = None
-) -> list[AtomRow]:
+def page_of(conn: Connection, where: SearchFilter, ids: Sequence[UUID], *, skip: int, limit: int) -> list[AtomRow]:
     """Like :func:`matching`, in the order of ``ids``: ``limit`` of those that meet the filter, after ``skip``.
 
     OFFSET 0 keeps each look-up on the primary key, whatever the planner takes the tenant's size to be."""
     if not ids:
         return []
-    condition, values = _conditions(where, as_of)
+    condition, values = _conditions(where)
     rows = conn.execute(
         text(
             f"""SELECT {_COLUMNS} FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS wanted (id, n)
@@ -296,11 +330,9 @@ def page_of(
     return [_row(dict(row)) for row in rows]
 
 
-def newest(
-    conn: Connection, where: SearchFilter, limit: int, *, before: tuple[datetime, UUID] | None, as_of: datetime | None
-) -> list[AtomRow]:
+def newest(conn: Connection, where: SearchFilter, limit: int, *, before: tuple[datetime, UUID] | None) -> list[AtomRow]:
     """Newest first, after the position ``before`` = (created_at, id) of the last one shown."""
-    condition, values = _conditions(where, as_of)
+    condition, values = _conditions(where)
     if before is not None:
         condition += " AND (a.created_at, a.id) < (:before_time, :before_id)"
         values |= {"before_time": before[0], "before_id": before[1]}
@@ -311,13 +343,11 @@ def newest(
     return [_row(dict(row)) for row in rows]
 
 
-def by_terms(
-    conn: Connection, where: SearchFilter, terms: Sequence[str], limit: int, as_of: datetime | None = None
-) -> list[tuple[UUID, float]]:
+def by_terms(conn: Connection, where: SearchFilter, terms: Sequence[str], limit: int) -> list[tuple[UUID, float]]:
     """The lexical arm when the vector engine is down: share of the question's terms that an atom holds."""
     if not terms:
         return []
-    condition, values = _conditions(where, as_of)
+    condition, values = _conditions(where)
     rows = conn.execute(
         text(
             f"""SELECT a.id, hits.n / CAST(:total AS float) AS score FROM pm_atom a

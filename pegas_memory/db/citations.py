@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -29,41 +29,68 @@ class NewCitation:
 
 def add(conn: Connection, tenant: str, atom_id: UUID, new: NewCitation) -> bool:
     """Add one citation; False when the atom already has it (the locator is then brought up to date)."""
-    import json
-
-    locator: Mapping[str, Any] = {}
-    if new.locator is not None:
-        at = new.locator
-        locator = {
-            "start": at.start,
-            "end": at.end,
-            "page": at.page,
-            "chapter": at.chapter,
-            "headings": list(at.headings),
-        }
     return bool(
         conn.execute(
             text(
                 """INSERT INTO pm_citation AS c
                     (tenant, id, atom_id, doc_id, chunk_id, locator, locator_text, quote, citation_hash)
-                VALUES (:tenant, :id, :atom_id, :doc_id, :chunk_id, CAST(:locator AS jsonb), :shown, :quote, :hash)
+                VALUES (:tenant, :id, :atom_id, :doc_id, :chunk_id, CAST(:locator AS jsonb), :locator_text, :quote,
+                    :citation_hash)
                 ON CONFLICT (tenant, atom_id, doc_id, citation_hash) DO UPDATE SET
                     chunk_id = excluded.chunk_id, locator = excluded.locator, locator_text = excluded.locator_text
                 RETURNING xmax = 0"""
             ),
             {
+                **_row(atom_id, new),
                 "tenant": tenant,
-                "id": new_id(),
-                "atom_id": atom_id,
-                "doc_id": new.doc_id,
-                "chunk_id": new.chunk_id,
-                "locator": json.dumps(locator, ensure_ascii=False),
-                "shown": new.shown_locator,
-                "quote": new.quote,
-                "hash": sha256(new.quote, "" if new.quote else new.shown_locator),
+                "locator": json.dumps(_located(new.locator), ensure_ascii=False),
             },
         ).scalar_one()
     )
+
+
+def add_to_new(conn: Connection, tenant: str, new: Sequence[tuple[UUID, Sequence[NewCitation]]]) -> None:
+    """Add the citations of atoms that this transaction made, as one statement; one said twice counts once."""
+    rows = [
+        {**_row(atom_id, citation), "locator": _located(citation.locator)}
+        for atom_id, cited in new
+        for citation in cited
+    ]
+    if rows:
+        conn.execute(
+            text(
+                """INSERT INTO pm_citation
+                    (tenant, id, atom_id, doc_id, chunk_id, locator_text, quote, citation_hash, locator)
+                SELECT :tenant, r.* FROM json_to_recordset(CAST(:rows AS json)) AS r (id uuid, atom_id uuid,
+                    doc_id uuid, chunk_id uuid, locator_text text, quote text, citation_hash text, locator jsonb)
+                ON CONFLICT (tenant, atom_id, doc_id, citation_hash) DO NOTHING"""
+            ),
+            {"tenant": tenant, "rows": json.dumps(rows, ensure_ascii=False)},
+        )
+
+
+def _row(atom_id: UUID, new: NewCitation) -> dict[str, object]:
+    return {
+        "id": str(new_id()),
+        "atom_id": str(atom_id),
+        "doc_id": str(new.doc_id),
+        "chunk_id": str(new.chunk_id) if new.chunk_id else None,
+        "locator_text": new.shown_locator,
+        "quote": new.quote,
+        "citation_hash": sha256(new.quote, "" if new.quote else new.shown_locator),
+    }
+
+
+def _located(at: Locator | None) -> dict[str, object]:
+    if at is None:
+        return {}
+    return {
+        "start": at.start,
+        "end": at.end,
+        "page": at.page,
+        "chapter": at.chapter,
+        "headings": list(at.headings),
+    }
 
 
 def of_atoms(conn: Connection, tenant: str, atom_ids: Sequence[UUID], per_atom: int = 5) -> dict[UUID, list[Citation]]:

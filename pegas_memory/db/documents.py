@@ -24,6 +24,8 @@ class NewDocument:
     title: str
     body: str
     content_hash: str
+    """sha256 of the bytes, as ``sha256sum`` gives it."""
+    distilled_by: str = ""
     language: str = ""
     pages: int | None = None
     authority: float | None = None
@@ -41,12 +43,17 @@ class DocumentRow:
     title: str
     authority: float
     content_hash: str
+    distilled_by: str
     language: str
     characters: int
     pages: int | None
     revision: int
     ingested_at: datetime | None
     created_at: datetime
+
+    def same_as(self, content_hash: str, distilled_by: str) -> bool:
+        """Whether reading these bytes, distilled this way, would change nothing."""
+        return (self.content_hash, self.distilled_by) == (content_hash, distilled_by)
 
 
 _COLUMNS = ", ".join(DocumentRow.__dataclass_fields__)
@@ -100,12 +107,13 @@ def put(conn: Connection, tenant: str, new: NewDocument) -> DocumentRow:
     """Insert the document, or bring the one of that URI to this version (``ingested_at`` is cleared)."""
     row = conn.execute(
         text(
-            f"""INSERT INTO pm_document AS d (tenant, id, kind, uri, title, authority, content_hash, body, language,
-                characters, pages, tags, metadata, warnings, occurred_at)
-            VALUES (:tenant, :id, :kind, :uri, :title, coalesce(:authority, {DEFAULT_AUTHORITY}), :hash, :body,
-                :language, :characters, :pages, :tags, CAST(:metadata AS jsonb), :warnings, :occurred_at)
+            f"""INSERT INTO pm_document AS d (tenant, id, kind, uri, title, authority, content_hash, distilled_by, body,
+                language, characters, pages, tags, metadata, warnings, occurred_at)
+            VALUES (:tenant, :id, :kind, :uri, :title, coalesce(:authority, {DEFAULT_AUTHORITY}), :hash, :distilled_by,
+                :body, :language, :characters, :pages, :tags, CAST(:metadata AS jsonb), :warnings, :occurred_at)
             ON CONFLICT (tenant, uri) DO UPDATE SET kind = excluded.kind, title = excluded.title,
                 authority = coalesce(:authority, d.authority), content_hash = excluded.content_hash,
+                distilled_by = excluded.distilled_by,
                 body = excluded.body, language = excluded.language, characters = excluded.characters,
                 pages = excluded.pages, tags = excluded.tags, metadata = excluded.metadata,
                 warnings = excluded.warnings, occurred_at = excluded.occurred_at, revision = d.revision + 1,
@@ -120,6 +128,7 @@ def put(conn: Connection, tenant: str, new: NewDocument) -> DocumentRow:
             "title": new.title or new.uri,
             "authority": new.authority,
             "hash": new.content_hash,
+            "distilled_by": new.distilled_by,
             "body": new.body,
             "language": new.language,
             "characters": len(new.body),

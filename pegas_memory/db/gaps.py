@@ -80,15 +80,22 @@ def change(
     tenant: str,
     gap_id: UUID,
     *,
+    question: str,
+    terms: Sequence[str],
     status: GapStatus | None,
     reason: str,
     priority: float | None,
+    tags: Sequence[str],
     answered_by: Sequence[UUID],
 ) -> GapAnswer | None:
-    """Change what is given; atoms that answer it are added. None when there is no such gap."""
+    """Change what is given; tags and atoms that answer it are added. None when there is no such gap."""
     row = conn.execute(
         text(
             "UPDATE pm_research_gap SET status = coalesce(:status, status),"
+            " question = CASE WHEN :question = '' THEN question ELSE :question END,"
+            " normal_form = CASE WHEN :question = '' THEN normal_form ELSE :normal END,"
+            " terms = CASE WHEN :question = '' THEN terms ELSE CAST(:terms AS text[]) END,"
+            " tags = (SELECT coalesce(array_agg(DISTINCT t), '{}') FROM unnest(tags || CAST(:tags AS text[])) t),"
             " reason = CASE WHEN :reason = '' THEN reason ELSE :reason END, priority = coalesce(:priority, priority),"
             " answered_by = (SELECT coalesce(array_agg(DISTINCT u), '{}')"
             " FROM unnest(answered_by || CAST(:answers AS uuid[])) u),"
@@ -99,6 +106,10 @@ def change(
         {
             "tenant": tenant,
             "id": gap_id,
+            "question": question,
+            "normal": normal_form(question),
+            "terms": list(terms),
+            "tags": list(tags),
             "status": status.value if status else None,
             "reason": reason,
             "priority": priority,

@@ -35,6 +35,11 @@ class JobRow:
     created_at: datetime
     finished_at: datetime | None
 
+    @property
+    def tries(self) -> int:
+        """Attempts since the job was last queued by its caller."""
+        return self.attempts - int(self.payload.get("attempts_before", 0))
+
 
 _COLUMNS = ", ".join(JobRow.__dataclass_fields__)
 
@@ -104,12 +109,13 @@ def finish(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> None:
-    """End the job; its payload's text is dropped, since a finished job is never run again from it."""
+    """End the job. Its text is dropped when it is done, since it is never run again from it, and the
+    proxy's address always, since that may hold a password."""
     conn.execute(
         text(
             """UPDATE pm_job SET state = :state, finished_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
                 result = CAST(:result AS jsonb), error = CAST(:error AS jsonb),
-                payload = CASE WHEN :state = 'done' THEN payload - 'text' - 'proxy_url' ELSE payload END
+                payload = CASE WHEN :state = 'done' THEN payload - 'text' ELSE payload END - 'proxy_url'
             WHERE tenant = :tenant AND id = :id AND attempts = :attempts"""
         ),
         {
@@ -172,15 +178,17 @@ def request_cancel(conn: Connection, tenant: str, job_id: UUID) -> None:
     _wake(conn)
 
 
-def retry(conn: Connection, tenant: str, job_id: UUID) -> bool:
-    """Queue a failed or cancelled job again. False when it is in another state."""
+def retry(conn: Connection, tenant: str, job_id: UUID, anew: Mapping[str, Any]) -> bool:
+    """Queue a failed or cancelled job again, with ``anew`` in its payload. False when it is in another state.
+
+    ``attempts`` goes on counting, since it tells a worker that lost the job from the one that has it."""
     again = conn.execute(
         text(
             "UPDATE pm_job SET state = 'queued', cancel_requested = false, finished_at = NULL, error = '{}'::jsonb,"
-            " attempts = attempts + 1 WHERE tenant = :tenant AND id = :id AND state IN ('failed', 'cancelled')"
-            " RETURNING id"
+            " payload = payload || CAST(:anew AS jsonb) || jsonb_build_object('attempts_before', attempts)"
+            " WHERE tenant = :tenant AND id = :id AND state IN ('failed', 'cancelled') RETURNING id"
         ),
-        {"tenant": tenant, "id": job_id},
+        {"tenant": tenant, "id": job_id, "anew": json.dumps(anew)},
     ).one_or_none()
     _wake(conn)
     return again is not None

@@ -90,6 +90,33 @@ def put(
     return True
 
 
+def move(conn: Connection, tenant: str, from_atom: UUID, to_atom: UUID) -> None:
+    """Give the stated links of one atom to another; those that the other has already, or that would join it
+    to itself, are dropped."""
+    for end, far in (("src", "dst"), ("dst", "src")):
+        moved = conn.execute(
+            text(
+                f"""UPDATE pm_atom_link l SET {end}_id = :to, revision = revision + 1, updated_at = clock_timestamp()
+                WHERE l.tenant = :tenant AND l.{end}_kind = 'atom' AND l.{end}_id = :from AND NOT l.inferred
+                  AND NOT (l.{far}_kind = 'atom' AND l.{far}_id = :to)
+                  AND NOT EXISTS (SELECT FROM pm_atom_link o WHERE o.tenant = l.tenant AND o.{end}_kind = 'atom'
+                    AND o.{end}_id = :to AND o.{far}_kind = l.{far}_kind AND o.{far}_id = l.{far}_id
+                    AND o.kind = l.kind AND o.inferred = l.inferred)
+                RETURNING l.id"""
+            ),
+            {"tenant": tenant, "from": from_atom, "to": to_atom},
+        ).scalars()
+        outbox.enqueue(conn, tenant, "link", list(moved))
+    gone = conn.execute(
+        text(
+            "DELETE FROM pm_atom_link WHERE tenant = :tenant AND NOT inferred AND ((src_kind = 'atom' AND"
+            " src_id = :from) OR (dst_kind = 'atom' AND dst_id = :from)) RETURNING id"
+        ),
+        {"tenant": tenant, "from": from_atom},
+    ).scalars()
+    outbox.enqueue(conn, tenant, "link", list(gone), op="delete")
+
+
 def contradictions_among(conn: Connection, tenant: str, atom_ids: list[UUID]) -> list[tuple[UUID, UUID]]:
     """Pairs of these atoms that a `contradicts` link joins, each pair once."""
     if len(atom_ids) < 2:

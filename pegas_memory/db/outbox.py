@@ -54,16 +54,18 @@ class ConsumerState:
 
 def enqueue(conn: Connection, tenant: str, entity_type: str, entity_ids: Iterable[UUID], op: str = "upsert") -> None:
     """Note the change of these entities in the caller's own transaction, and wake the worker at commit."""
-    rows = [{"tenant": tenant, "entity_type": entity_type, "entity_id": i, "op": op} for i in entity_ids]
-    if not rows:
+    ids = list(entity_ids)
+    if not ids:
         return
     conn.execute(
         text(
-            "INSERT INTO pm_outbox (tenant, entity_type, entity_id, op) VALUES (:tenant, :entity_type, :entity_id, :op)"
+            "INSERT INTO pm_outbox (tenant, entity_type, entity_id, op)"
+            " SELECT :tenant, :entity_type, changed.id, :op"
+            " FROM unnest(CAST(:ids AS uuid[])) WITH ORDINALITY AS changed (id, n) ORDER BY changed.n"
+            " RETURNING pg_notify(:channel, '')"
         ),
-        rows,
+        {"tenant": tenant, "entity_type": entity_type, "ids": ids, "op": op, "channel": OUTBOX_CHANNEL},
     )
-    conn.execute(text("SELECT pg_notify(:channel, '')"), {"channel": OUTBOX_CHANNEL})
 
 
 def current_xid(conn: Connection) -> int:
@@ -185,9 +187,7 @@ def advance(conn: Connection, consumer: str, batch: Batch) -> None:
 _UNPASSED = """o.xid >= pg_snapshot_xmin(p.position) AND NOT pg_visible_in_snapshot(o.xid, p.position)
     AND NOT (p.window_end IS NOT NULL AND pg_visible_in_snapshot(o.xid, p.window_end)
              AND (o.xid, o.seq) <= (p.window_xid, p.window_seq))"""
-_FROM_FIRST = (
-    """o.xid >= (SELECT min(pg_snapshot_xmin(position)) FROM pm_projection WHERE consumer = ANY(:consumers))"""
-)
+FROM_FIRST = """o.xid >= (SELECT min(pg_snapshot_xmin(position)) FROM pm_projection WHERE consumer = ANY(:consumers))"""
 """Says nothing new, but PostgreSQL can look it up in the index instead of reading the whole outbox."""
 
 
@@ -208,9 +208,19 @@ def pending(conn: Connection, consumers: Sequence[str], *, at_most: int = 10_000
         conn.execute(
             text(
                 f"SELECT count(*) FROM (SELECT FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
-                f" WHERE p.consumer = ANY(:consumers) AND {_FROM_FIRST} LIMIT :at_most) waiting"
+                f" WHERE p.consumer = ANY(:consumers) AND {FROM_FIRST} LIMIT :at_most) waiting"
             ),
             {"consumers": list(consumers), "at_most": at_most},
+        ).scalar_one()
+    )
+
+
+def unread(conn: Connection, *, at_most: int = 10_000) -> int:
+    """How many outbox rows of the transaction's tenant stand, for when no consumer is known yet: the
+    embedder has never answered, so nothing can have been projected or pruned."""
+    return int(
+        conn.execute(
+            text("SELECT count(*) FROM (SELECT FROM pm_outbox LIMIT :at_most) waiting"), {"at_most": at_most}
         ).scalar_one()
     )
 
@@ -229,7 +239,7 @@ def _lag(conn: Connection, consumer: str) -> float:
     oldest, now = conn.execute(
         text(
             f"SELECT min(o.created_at), clock_timestamp() FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
-            f" WHERE p.consumer = ANY(:consumers) AND {_FROM_FIRST}"
+            f" WHERE p.consumer = ANY(:consumers) AND {FROM_FIRST}"
         ),
         {"consumers": [consumer]},
     ).one()

@@ -135,6 +135,7 @@ pm_document = Table(
     _text("title"),
     _real("authority", 0.5),
     _text("content_hash"),
+    _text("distilled_by"),
     _text("body"),
     _text("language"),
     _count("characters"),
@@ -496,4 +497,4 @@ pm_projection_failure = Table(
     Index("ix_pm_projection_failure_due", "consumer", "next_try_at", postgresql_where=text("NOT dead")),
 )
 
-TENANT_TABLES = tuple(t.name for t in metadata.sorted_tables if "tenant" in t.c and t.name not in {"pm_projection"})
+TENANT_TABLES = tuple(t.name for t in metadata.sorted_tables if "tenant" in t.c)

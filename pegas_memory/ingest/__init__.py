@@ -5,6 +5,7 @@ Readers are imported when they are first needed: their libraries cost more than 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -28,6 +29,7 @@ __all__ = [
     "chunk",
     "fetch",
     "kind_of",
+    "load_file",
     "private_name",
     "read_bytes",
     "read_file",
@@ -65,19 +67,22 @@ def read_text(text: str, kind: DocumentKind = DocumentKind.TEXT, title: str = ""
 
 
 def read_file(path: Path, kind: DocumentKind | None = None) -> Extracted:
-    """The document in a file, its kind by content when ``kind`` is None; its name is the title of last
-    resort. The path must have passed :func:`allowed_path`.
+    """As :func:`load_file`, without the digest."""
+    return load_file(path, kind)[0]
+
+
+def load_file(path: Path, kind: DocumentKind | None = None) -> tuple[Extracted, str]:
+    """The document in a file and the sha256 of the bytes it was read from. Its kind goes by content when
+    ``kind`` is None; its name is the title of last resort. The path must have passed :func:`allowed_path`.
 
     Raises ``UnreadableFile`` (missing, not a regular file, over 200 MB, damaged), ``NoUsableText``,
     ``NoTextLayer``, ``PasswordNeeded``, ``UnsupportedKind``.
     """
     data = _bytes_of(path)
     document = read_bytes(data, kind, path.name)
-    return (
-        document
-        if document.title
-        else replace(document, title=clean_text(path.stem, field="title", max_characters=500))
-    )
+    if not document.title:
+        document = replace(document, title=clean_text(path.stem, field="title", max_characters=500))
+    return document, hashlib.sha256(data).hexdigest()
 
 
 def read_bytes(data: bytes, kind: DocumentKind | None = None, name: str = "", content_type: str = "") -> Extracted:

@@ -70,6 +70,7 @@ from pegas_memory.model.requests import LinkRequest as LinkRequest
 from pegas_memory.model.requests import SearchRequest as SearchRequest
 from pegas_memory.model.requests import SourceRef as SourceRef
 from pegas_memory.model.requests import StoreRequest as StoreRequest
+from pegas_memory.model.vectors import FOREVER as FOREVER
 from pegas_memory.model.vectors import ArmHits as ArmHits
 from pegas_memory.model.vectors import Dense as Dense
 from pegas_memory.model.vectors import EmbeddingModel as EmbeddingModel

@@ -102,9 +102,11 @@ class IngestRequest:
 
 @dataclass(frozen=True, slots=True)
 class GapRequest:
+    """``priority`` None means 0.5 for a new gap, and unchanged for one that exists."""
+
     question: str = ""
     reason: str = ""
-    priority: float = 0.5
+    priority: float | None = None
     tags: tuple[str, ...] = ()
     gap_id: UUID | None = None
     status: GapStatus | None = None

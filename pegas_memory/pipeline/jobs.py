@@ -52,7 +52,7 @@ class JobRunner:
         return True
 
     def _run(self, job: JobRow, stop: threading.Event) -> None:
-        if job.attempts > jobs.MAX_ATTEMPTS:
+        if job.tries > jobs.MAX_ATTEMPTS:
             self._fail(job, "job_abandoned", "The worker died on this job again and again.", "Look at the source.")
             return
         work = self._work.get(job.kind)
@@ -120,11 +120,11 @@ class JobRunner:
 
     def _later(self, job: JobRow, error: Unavailable, stop: threading.Event) -> None:
         """A part is down: try again a few times, then say so."""
-        if job.attempts >= jobs.MAX_ATTEMPTS:
+        if job.tries >= jobs.MAX_ATTEMPTS:
             self._fail(job, error.code, error.message, error.hint)
             return
         log.warning("job %s waits: %s", job.id, error)
-        stop.wait(min(2.0**job.attempts, 15.0))
+        stop.wait(min(2.0**job.tries, 15.0))
         with self._db.everything() as conn:
             jobs.release(conn, job)
 

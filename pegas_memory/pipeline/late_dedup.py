@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from pegas_memory.db import atoms, citations
+from pegas_memory.db import atoms, citations, links
 from pegas_memory.db.session import Database
 from pegas_memory.model import SearchFilter
 from pegas_memory.pipeline.learn import NEIGHBOURS, STANDING, is_same
@@ -41,11 +41,21 @@ def _settle_one(db: Database, vectors: Vectors, searcher: Searcher, tenant: str,
             if other and other.id < row.id and is_same(row, other, hit.score, vectors.model_name):
                 older = other.id
                 break
+    db.retrying(lambda: _merge(db, tenant, atom_id, older, now))
+
+
+def _merge(db: Database, tenant: str, atom_id: UUID, older: UUID | None, now: datetime) -> None:
+    """The older atom takes what the newer one carried. Locked in the order of age, as everywhere."""
     with db.tenant(tenant) as conn:
-        locked = atoms.lock(conn, tenant, atom_id)
         target = atoms.lock(conn, tenant, older) if older else None
+        locked = atoms.lock(conn, tenant, atom_id)
         if locked and target and locked.shown_as in STANDING and target.shown_as in STANDING:
             citations.move(conn, tenant, locked.id, target.id)
-            atoms.change(conn, target, {"tags": sorted({*target.tags, *locked.tags})}, what="duplicate merged")
+            links.move(conn, tenant, locked.id, target.id)
+            carried = {
+                "tags": list(dict.fromkeys([*target.tags, *locked.tags])),
+                "metadata": {**locked.metadata, **target.metadata},
+            }
+            atoms.change(conn, target, carried, what="duplicate merged")
             atoms.supersede(conn, locked, target.id, at=now, reason="duplicate")
         atoms.settle_dedup(conn, tenant, [atom_id])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -15,7 +15,7 @@ from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.dedup import Verdict, compare, profile_for
 from pegas_memory.errors import Unavailable
-from pegas_memory.model import AtomType, Dense, SearchFilter, ShownAs
+from pegas_memory.model import AtomType, Dense, Hit, SearchFilter, ShownAs
 from pegas_memory.text import collapse
 from pegas_memory.vectors import Searcher, Vectors, embedded_text
 
@@ -77,11 +77,13 @@ class _Match:
 @dataclass(slots=True)
 class _Plan:
     """``vectors`` and ``matches`` by identity; ``fresh`` are vectors by text that are not cached yet;
+    ``twins`` by identity of those that say what an earlier lesson of the batch says: its identity, the cosine;
     ``pending`` says that near duplicates could not be looked for."""
 
     vectors: dict[str, Dense] = field(default_factory=dict)
     fresh: dict[str, Dense] = field(default_factory=dict)
     matches: dict[str, _Match] = field(default_factory=dict)
+    twins: dict[str, tuple[str, float]] = field(default_factory=dict)
     pending: bool = False
 
 
@@ -144,96 +146,175 @@ class Learner:
             identity = lesson.atom.identity
             if len(parts[identity]) == 1:
                 plan.vectors[identity] = known[parts[identity][0]]
-                self._match(tenant, lesson.atom, plan, recent)
+        near_types = [lesson.atom for lesson in new if lesson.atom.type in NEAR_TYPES]
+        self._match(tenant, near_types, plan, recent)
+        self._pair(near_types, plan)
         return plan
 
-    def _match(self, tenant: str, atom: NewAtom, plan: _Plan, recent: Recent) -> None:
-        if atom.type not in NEAR_TYPES:
-            return
-        match, unsure = self._near(tenant, atom, plan.vectors[atom.identity], recent)
-        plan.pending = plan.pending or unsure
-        if match is not None:
-            plan.matches[atom.identity] = match
+    def _match(self, tenant: str, wanted: Sequence[NewAtom], plan: _Plan, recent: Recent) -> None:
+        """Near duplicates: among what was learned a moment ago, else by the index, all bodies read at once."""
+        near: list[tuple[NewAtom, tuple[Hit, ...]]] = []
+        for atom in wanted:
+            vector = plan.vectors.get(atom.identity)
+            if vector is None:
+                continue
+            match = self._among(recent, atom, vector)
+            if match is not None:
+                plan.matches[atom.identity] = match
+                continue
+            where = SearchFilter(tenant=tenant, types=frozenset({atom.type.value}), shown_as=STANDING)
+            try:
+                hits, incomplete = self._searcher.search(where, dense=vector, sparse=None, limit=NEIGHBOURS)
+            except Unavailable:
+                plan.pending = True
+                break
+            near.append((atom, hits.dense))
+            plan.pending = plan.pending or bool(incomplete)
+        self._confirm(tenant, near, plan)
 
-    def _near(self, tenant: str, atom: NewAtom, vector: Dense, recent: Recent) -> tuple[_Match | None, bool]:
-        profile = profile_for(self._vectors.model_name)
+    def _among(self, recent: Recent, atom: NewAtom, vector: Dense) -> _Match | None:
         for atom_id, other, cosine in recent.nearest(vector, NEIGHBOURS):
-            same_times = (other.valid_from, other.valid_to) == (atom.valid_from, atom.valid_to)
-            if (
-                other.type == atom.type
-                and same_times
-                and compare(_compared(atom), _compared(other), cosine, profile) is Verdict.SAME
-            ):
-                return _Match(atom_id, cosine), False
-        where = SearchFilter(tenant=tenant, types=frozenset({atom.type.value}), shown_as=STANDING)
-        try:
-            hits, incomplete = self._searcher.search(where, dense=vector, sparse=None, limit=NEIGHBOURS)
-        except Unavailable:
-            return None, True
+            if other.type == atom.type and is_same(atom, other, cosine, self._vectors.model_name):
+                return _Match(atom_id, cosine)
+        return None
+
+    def _pair(self, wanted: Sequence[NewAtom], plan: _Plan) -> None:
+        """Near duplicates within the batch: each new one against those before it that will be created."""
+        new = {a.identity: a for a in wanted if a.identity in plan.vectors and a.identity not in plan.matches}
+        if len(new) < 2:
+            return
+        identities, batch = list(new), list(new.values())
+        rows = np.stack([plan.vectors[identity] for identity in identities])
+        cosines = rows @ rows.T
+        first: list[int] = []
+        for j, atom in enumerate(batch):
+            alike = [i for i in first if batch[i].type == atom.type]
+            for i in sorted(alike, key=lambda i: -cosines[j, i])[:NEIGHBOURS]:
+                if is_same(atom, batch[i], float(cosines[j, i]), self._vectors.model_name):
+                    plan.twins[identities[j]] = (identities[i], float(cosines[j, i]))
+                    break
+            else:
+                first.append(j)
+
+    def _confirm(self, tenant: str, near: Sequence[tuple[NewAtom, tuple[Hit, ...]]], plan: _Plan) -> None:
+        ids = list({hit.entity_id for _, hits in near for hit in hits})
+        if not ids:
+            return
+        types = frozenset(kind.value for kind in NEAR_TYPES)
         with self._db.tenant(tenant) as conn:
-            rows = atoms.matching(conn, where, [hit.entity_id for hit in hits.dense])
-        for hit in hits.dense:
-            row = rows.get(hit.entity_id)
-            if row is not None and is_same(atom, row, hit.score, self._vectors.model_name):
-                return _Match(row.id, hit.score), False
-        return None, bool(incomplete)
+            rows = atoms.matching(conn, SearchFilter(tenant=tenant, types=types, shown_as=STANDING), ids)
+        for atom, hits in near:
+            for hit in hits:
+                row = rows.get(hit.entity_id)
+                same = row is not None and row.type == atom.type.value
+                if row is not None and same and is_same(atom, row, hit.score, self._vectors.model_name):
+                    plan.matches[atom.identity] = _Match(row.id, hit.score)
+                    break
 
     def _write(self, tenant: str, lessons: Sequence[Lesson], plan: _Plan, around: _Around) -> tuple[list[Learned], int]:
+        """A few statements for the whole batch: each one more costs as much as an atom is worth."""
         prepare, finish = around
         outcome: dict[int, Learned] = {}
         in_lock_order = sorted(range(len(lessons)), key=lambda n: lessons[n].atom.identity)
         with self._db.tenant(tenant) as conn:
             if plan.fresh:
                 self._vectors.keep_in(conn, tenant, plan.fresh)
-            for n in in_lock_order:
-                lesson = prepare(conn, lessons[n]) if prepare else lessons[n]
-                outcome[n] = self._write_one(conn, tenant, lesson, plan)
+            ready = {n: prepare(conn, lessons[n]) if prepare else lessons[n] for n in in_lock_order}
+            standing = _Standing(conn, tenant, {n: lesson.atom.identity for n, lesson in ready.items()})
+            made = self._place(conn, tenant, ready, standing, plan)
+            for n, lesson in ready.items():
+                if n in made:
+                    outcome[n] = Learned(made[n], True, None, None, ShownAs.CANDIDATE.value, 1)
+                else:
+                    match = standing.of[n]
+                    row = self._merge(conn, standing.rows[match.atom_id], lesson)
+                    standing.rows[row.id] = row
+                    outcome[n] = Learned(row.id, False, row.id, match.cosine, row.shown_as.value, row.revision)
                 if finish:
                     finish(conn, outcome[n])
             xid = outbox.current_xid(conn)
         return [outcome[n] for n in range(len(lessons))], xid
 
-    def _write_one(self, conn: Connection, tenant: str, lesson: Lesson, plan: _Plan) -> Learned:
-        match = plan.matches.get(lesson.atom.identity)
-        if match is not None:
-            row = atoms.lock(conn, tenant, match.atom_id)
-            if row is not None and row.shown_as in STANDING:
-                return self._merge(conn, row, lesson, match.cosine)
-        atom = replace(lesson.atom, dedup_pending=plan.pending and lesson.atom.type in NEAR_TYPES)
-        atom_id = None
-        standing = atoms.find_identical(conn, tenant, [atom.identity]).get(atom.identity)
-        if standing is None:
-            atom_id = atoms.insert_new(conn, tenant, atom)
-            if atom_id is None:
-                standing = atoms.find_identical(conn, tenant, [atom.identity])[atom.identity]
-        if atom_id is None:
-            assert standing is not None
-            locked = atoms.lock(conn, tenant, standing.id)
-            return self._merge(conn, locked or standing, lesson, 1.0)
-        for citation in lesson.citations:
-            citations.add(conn, tenant, atom_id, citation)
-        return Learned(atom_id, True, None, None, ShownAs.CANDIDATE.value, 1)
+    def _place(
+        self, conn: Connection, tenant: str, ready: Mapping[int, Lesson], standing: _Standing, plan: _Plan
+    ) -> dict[int, UUID]:
+        """Insert what stands nowhere, ids by position; ``standing`` knows the atoms of all others."""
+        identities = {n: lesson.atom.identity for n, lesson in ready.items()}
+        made: dict[int, UUID] = {}
 
-    def _merge(self, conn: Connection, row: AtomRow, lesson: Lesson, similarity: float) -> Learned:
-        revision = row.revision
-        if row.shown_as is not ShownAs.RETRACTED:
-            added = [citations.add(conn, row.tenant, row.id, citation) for citation in lesson.citations]
-            tags = tuple(dict.fromkeys([*row.tags, *lesson.atom.tags]))
-            revived = row.status == ShownAs.STALE.value and any(added)
-            if any(added) or tags != row.tags or revived:
-                values: dict[str, object] = {"tags": list(tags)}
-                if revived:
-                    values |= {"status": ShownAs.CANDIDATE.value, "status_reason": ""}
-                revision = atoms.change(conn, row, values, what="cited again")
-                row = replace(row, status=str(values.get("status", row.status)))
-        return Learned(row.id, False, row.id, similarity, row.shown_as.value, revision)
+        def left() -> dict[int, Lesson]:
+            return {n: lesson for n, lesson in ready.items() if n not in standing.of and n not in made}
+
+        standing.look(ready, plan.matches)
+        made |= self._insert(conn, tenant, {n: x for n, x in left().items() if identities[n] not in plan.twins}, plan)
+        became = {identities[n]: atom_id for n, atom_id in made.items()}
+        became |= {identities[n]: match.atom_id for n, match in standing.of.items()}
+        twins = {j: _Match(became[i], cosine) for j, (i, cosine) in plan.twins.items() if i in became}
+        standing.look(left(), twins)
+        made |= self._insert(conn, tenant, left(), plan)  # what its twin became was retracted since
+        standing.look(left())
+        return made
+
+    def _insert(self, conn: Connection, tenant: str, new: Mapping[int, Lesson], plan: _Plan) -> dict[int, UUID]:
+        """Ids by position; a lesson that turns out to stand already (in the batch, or since) has none."""
+        ready = [
+            replace(lesson.atom, dedup_pending=plan.pending and lesson.atom.type in NEAR_TYPES)
+            for lesson in new.values()
+        ]
+        ids = atoms.insert_many(conn, tenant, ready)
+        made = {n: atom_id for n, atom_id in zip(new, ids, strict=True) if atom_id is not None}
+        citations.add_to_new(conn, tenant, [(made[n], new[n].citations) for n in made])
+        return made
+
+    def _merge(self, conn: Connection, row: AtomRow, lesson: Lesson) -> AtomRow:
+        """The locked ``row`` with the lesson's citations and tags."""
+        if row.shown_as is ShownAs.RETRACTED:
+            return row
+        added = [citations.add(conn, row.tenant, row.id, citation) for citation in lesson.citations]
+        tags = tuple(dict.fromkeys([*row.tags, *lesson.atom.tags]))
+        revived = row.status == ShownAs.STALE.value and any(added)
+        if not any(added) and tags == row.tags and not revived:
+            return row
+        values: dict[str, object] = {"tags": list(tags)}
+        if revived:
+            values |= {"status": ShownAs.CANDIDATE.value, "status_reason": ""}
+        revision = atoms.change(conn, row, values, what="cited again")
+        return replace(row, tags=tags, status=str(values.get("status", row.status)), revision=revision)
+
+
+class _Standing:
+    """Which lessons of a batch are said by an atom already: ``of`` by the lesson's position, and the
+    atoms' locked ``rows``, which the caller keeps up to date as it changes them."""
+
+    def __init__(self, conn: Connection, tenant: str, identities: Mapping[int, str]) -> None:
+        self._conn = conn
+        self._tenant = tenant
+        self._identities = identities
+        self.of: dict[int, _Match] = {}
+        self.rows: dict[UUID, AtomRow] = {}
+
+    def look(self, positions: Iterable[int], matches: Mapping[str, _Match] | None = None) -> None:
+        """Find and lock for these lessons the near duplicate of ``matches``, else the identical atom."""
+        wanted = {n: self._identities[n] for n in positions}
+        if not wanted:
+            return
+        identical = atoms.find_identical(self._conn, self._tenant, list(wanted.values()))
+        near = {n: matches[identity] for n, identity in wanted.items() if matches and identity in matches}
+        ids = {match.atom_id for match in near.values()} | {row.id for row in identical.values()}
+        self.rows |= atoms.lock_all(self._conn, self._tenant, ids - self.rows.keys())
+        for n, identity in wanted.items():
+            row = self.rows.get(near[n].atom_id) if n in near else None
+            if row is not None and row.shown_as in STANDING:
+                self.of[n] = near[n]
+            elif identity in identical:
+                self.of[n] = _Match(identical[identity].id, 1.0)
 
 
 def _compared(atom: NewAtom | AtomRow) -> str:
     return embedded_text(collapse(atom.claim), collapse(atom.content))
 
 
-def is_same(atom: NewAtom | AtomRow, row: AtomRow, cosine: float, model_name: str) -> bool:
+def is_same(atom: NewAtom | AtomRow, row: NewAtom | AtomRow, cosine: float, model_name: str) -> bool:
     """Whether two atoms of one type say the same: the guards of ``dedup`` hold and so do the times."""
     if (atom.valid_from, atom.valid_to) != (row.valid_from, row.valid_to):
         return False

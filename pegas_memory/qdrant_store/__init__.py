@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from pegas_memory.qdrant_store.face import ScannedPoint, VectorIndex
 from pegas_memory.qdrant_store.naming import edge_folder
+from pegas_memory.qdrant_store.payload import FORMAT
 
 if TYPE_CHECKING:
     from pegas_memory.qdrant_store.edge import EdgeIndex
     from pegas_memory.qdrant_store.server import ServerIndex
 
-__all__ = ["EdgeIndex", "ScannedPoint", "ServerIndex", "VectorIndex", "edge_folder"]
+__all__ = ["FORMAT", "EdgeIndex", "ScannedPoint", "ServerIndex", "VectorIndex", "edge_folder"]
 
 
 def __getattr__(name: str) -> object:

@@ -71,8 +71,9 @@ def check_sparse(vector: SparseVector, label: str) -> None:
 
 
 def _check_payload(payload: PointPayload, label: str) -> None:
-    if not (math.isfinite(payload.occurred) and math.isfinite(payload.confidence)):
-        raise InvalidVector(f"The time or the confidence of the {label} is not a finite number.")
+    numbers = (payload.occurred, payload.confidence, payload.valid_from, payload.valid_until)
+    if not all(map(math.isfinite, numbers)):
+        raise InvalidVector(f"A time or the confidence of the {label} is not a finite number.")
     try:
         "".join([payload.tenant, payload.type, *payload.tags]).encode()
     except UnicodeEncodeError as error:

@@ -29,6 +29,7 @@ from pegas_memory.qdrant_store.payload import (
     ENTITY_ID,
     INDEXED,
     REVISION,
+    Above,
     AnyOf,
     Between,
     Condition,
@@ -285,6 +286,8 @@ def _condition(condition: Condition) -> qe.FieldCondition:
             return qe.FieldCondition(key, match=qe.MatchAny(list(values)))
         case Between(key, low, high):
             return qe.FieldCondition(key, range=qe.RangeFloat(gte=low, lte=high))
+        case Above(key, low):
+            return qe.FieldCondition(key, range=qe.RangeFloat(gt=low))
 
 
 def _filter(found: Sequence[Condition]) -> qe.Filter:

@@ -52,7 +52,8 @@ class VectorIndex(Protocol):
         """Per arm the best point of each entity: up to ``limit`` entities, filtered before the top is
         taken, by score descending, then entity id. An arm whose vector is None stays empty.
 
-        ``since`` and ``until`` are inclusive; one tag of ``where.tags`` is enough.
+        ``since`` and ``until`` are inclusive; one tag of ``where.tags`` is enough. ``as_of`` keeps what
+        is valid then: from its first moment on, no longer at its last.
         """
 
     def count(self) -> int:

@@ -14,6 +14,10 @@ ENTITY_ID = "entity_id"
 REVISION = "revision"
 TENANT = "tenant"
 
+FORMAT = 2
+"""Raise when payload or vectors change their meaning: an older shard is then made anew, and a server's
+collection is filled again."""
+
 ENTITIES_PER_CALL = 500
 
 Item = TypeVar("Item")
@@ -36,6 +40,8 @@ INDEXED: Mapping[str, FieldKind] = {
     "doc_ids": FieldKind.UUID,
     "occurred": FieldKind.FLOAT,
     "confidence": FieldKind.FLOAT,
+    "valid_from": FieldKind.FLOAT,
+    "valid_until": FieldKind.FLOAT,
 }
 """Every field a filter names has a payload index: without one a server scans, or refuses in strict mode."""
 
@@ -57,7 +63,15 @@ class Between:
     high: float | None
 
 
-Condition = AnyOf | Between
+@dataclass(frozen=True, slots=True)
+class Above:
+    """field > ``low``."""
+
+    key: str
+    low: float
+
+
+Condition = AnyOf | Between | Above
 
 
 def to_payload(payload: PointPayload) -> dict[str, object]:
@@ -73,6 +87,8 @@ def to_payload(payload: PointPayload) -> dict[str, object]:
         "doc_ids": [str(doc_id) for doc_id in payload.doc_ids],
         "occurred": float(payload.occurred),
         "confidence": float(payload.confidence),
+        "valid_from": float(payload.valid_from),
+        "valid_until": float(payload.valid_until),
     }
 
 
@@ -102,6 +118,9 @@ def conditions(where: SearchFilter) -> list[Condition]:
         found.append(Between("occurred", since, until))
     if where.min_confidence is not None:
         found.append(Between("confidence", where.min_confidence, None))
+    if where.as_of is not None:
+        moment = where.as_of.timestamp()
+        found += [Between("valid_from", None, moment), Above("valid_until", moment)]
     return found
 
 

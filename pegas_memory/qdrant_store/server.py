@@ -30,6 +30,7 @@ from pegas_memory.qdrant_store.payload import (
     ENTITY_ID,
     INDEXED,
     REVISION,
+    Above,
     AnyOf,
     Between,
     Condition,
@@ -332,6 +333,8 @@ def _condition(condition: Condition) -> models.FieldCondition:
             return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
         case Between(key, low, high):
             return models.FieldCondition(key=key, range=models.Range(gte=low, lte=high))
+        case Above(key, low):
+            return models.FieldCondition(key=key, range=models.Range(gt=low))
 
 
 def _filter(found: Sequence[Condition]) -> models.Filter:

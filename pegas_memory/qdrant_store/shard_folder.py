@@ -21,9 +21,7 @@ from pathlib import Path
 
 from pegas_memory.errors import DiskFull, HomeNotWritable, ShardDamaged, VectorsUnavailable, WrongDimension
 from pegas_memory.model import EmbeddingModel
-
-FORMAT = 1
-"""Raise when payload or vectors change their meaning: older shards are then rebuilt."""
+from pegas_memory.qdrant_store.payload import FORMAT
 
 _MANIFEST = "manifest.json"
 _FULL = frozenset({28, 122})  # ENOSPC, EDQUOT

@@ -15,6 +15,7 @@ from pegas_memory.service.rooms import OpenRooms
 from pegas_memory.text import clean_name, clean_tags, clean_text
 
 QUESTION_LIMIT = 2_000
+DEFAULT_PRIORITY = 0.5
 
 
 def put(rooms: OpenRooms, tenant: str, request: GapRequest) -> GapChange:
@@ -23,21 +24,25 @@ def put(rooms: OpenRooms, tenant: str, request: GapRequest) -> GapChange:
     Raises:
         EmptyText, TextTooLong, InvalidParameter, NotFound.
     """
-    if not 0 <= request.priority <= 1:
+    if request.priority is not None and not 0 <= request.priority <= 1:
         raise InvalidParameter(f"`priority` is {request.priority}; it must be from 0 to 1.")
     reason = clean_text(request.reason, field="reason", max_characters=QUESTION_LIMIT).strip()
     if request.gap_id is not None:
         return _change(rooms, tenant, request, reason)
     question = clean_name(request.question, field="question", max_characters=QUESTION_LIMIT)
+    if request.answered_by or request.status is not None:
+        raise InvalidParameter("`answered_by` and `status` change a gap that exists.", "Give its `gap_id` as well.")
+    priority = DEFAULT_PRIORITY if request.priority is None else request.priority
     with rooms.db.tenant(tenant) as conn:
         gap, created = gaps.add(
-            conn, tenant, question, reason, request.priority, clean_tags(request.tags), bm25.terms(question)
+            conn, tenant, question, reason, priority, clean_tags(request.tags), bm25.terms(question)
         )
     return GapChange(gap.gap_id, created, None if created else gap.gap_id, gap.status)
 
 
 def _change(rooms: OpenRooms, tenant: str, request: GapRequest, reason: str) -> GapChange:
     assert request.gap_id is not None
+    question = clean_text(request.question, field="question", max_characters=QUESTION_LIMIT, multiline=False)
     with rooms.db.tenant(tenant) as conn:
         known = atoms.fetch(conn, tenant, request.answered_by)
         unknown = [i for i in request.answered_by if i not in known]
@@ -47,9 +52,12 @@ def _change(rooms: OpenRooms, tenant: str, request: GapRequest, reason: str) -> 
             conn,
             tenant,
             request.gap_id,
+            question=question,
+            terms=sorted(set(bm25.terms(question))),
             status=request.status,
             reason=reason,
-            priority=None,
+            priority=request.priority,
+            tags=clean_tags(request.tags),
             answered_by=request.answered_by,
         )
     if gap is None:

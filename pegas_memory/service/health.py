@@ -45,10 +45,11 @@ def stats(rooms: OpenRooms, tenant: str, *, detail: bool, job_id: UUID | None) -
         states = {state.consumer: state for state in outbox.states(conn)}
         size = counts.size_on_disk(conn) if detail else 0
     mine = [states[name] for name in (vector, embedding) if name in states]
+    unseen = rooms.written.pending(tenant) if not mine else 0
     projections = {
         "vector": ProjectionState(
             backend="embedded" if rooms.settings.embedded_vectors else "qdrant",
-            pending=sum(state.pending for state in mine),
+            pending=sum(state.pending for state in mine) + unseen,
             lag_seconds=round(max((state.lag_seconds for state in mine), default=0.0), 3),
             failed=sum(state.failed for state in mine),
             last_error="; ".join(state.last_error for state in mine if state.last_error),
@@ -118,10 +119,20 @@ def _database(rooms: OpenRooms) -> Check:
         version, encoding = counts.server_facts(conn)
         size = counts.size_on_disk(conn)
     where = "embedded" if rooms.settings.embedded_postgres else "server"
-    said = f"PostgreSQL {version} ({where}), {encoding}, {size / 1e6:.1f} MB"
+    said = f"PostgreSQL {version} ({where}), {encoding}, {size / 1e6:.1f} MB{_places(rooms)}"
     if encoding != "UTF8":
         return Check("database", "fail", said, "Create the database with encoding UTF8.")
     return Check("database", "ok", said, "")
+
+
+def _places(rooms: OpenRooms) -> str:
+    """Where the embedded cluster stands and who runs it; a doctor may name paths, answers to agents never."""
+    postgres = rooms.part_states().get("postgres")
+    if not rooms.settings.embedded_postgres or not isinstance(postgres, dict):
+        return ""
+    return "".join(
+        f", {name} {postgres[name]}" for name in ("data", "socket", "account", "binaries") if name in postgres
+    )
 
 
 def _embedder(rooms: OpenRooms) -> Check:

@@ -85,7 +85,7 @@ def _payload(rooms: OpenRooms, request: IngestRequest) -> dict[str, Any]:
         raise InvalidParameter(f"`authority` is {request.authority}; it must be from 0 to 1.")
     settings = rooms.settings
     payload: dict[str, Any] = {
-        "source": _checked_source(rooms, source) if source else "",
+        "source": _checked_source(rooms, source, request.title) if source else "",
         "title": clean_text(request.title, field="title", max_characters=URI_LIMIT, multiline=False),
         "kind": request.kind.value if request.kind else None,
         "authority": request.authority,
@@ -106,13 +106,16 @@ def _payload(rooms: OpenRooms, request: IngestRequest) -> dict[str, Any]:
     return payload
 
 
-def _checked_source(rooms: OpenRooms, source: str) -> str:
+def _checked_source(rooms: OpenRooms, source: str, title: str) -> str:
     """A URL as it is, a path resolved and below the roots of this process."""
     if "://" in source:
         if source.lower().startswith(("http://", "https://")):
             return source
         raise InvalidParameter("`source` has a scheme that is not read; use http, https or a path.")
-    return str(allowed_path(str(Path(source).expanduser()), rooms.settings.ingest_roots))
+    path = allowed_path(str(Path(source).expanduser()), rooms.settings.ingest_roots)
+    if title and path.is_dir():
+        raise InvalidParameter("`title` cannot be given for a folder.", "Leave it out, or ingest the files one by one.")
+    return str(path)
 
 
 def job(rooms: OpenRooms, tenant: str, job_id: UUID) -> IngestAnswer:
@@ -141,13 +144,19 @@ def _as_ingest(rooms: OpenRooms, tenant: str, row: JobRow) -> IngestAnswer:
         doc_id=UUID(result["doc_id"]) if result.get("doc_id") else None,
         document=document,
         chunks=int(result.get("chunks", 0)),
-        atoms=AtomCounts(**result.get("atoms", {})),
+        atoms=AtomCounts(**result["atoms"]) if "atoms" in result else _so_far(row),
         warnings=tuple(result.get("warnings", ())),
         error=_error(row),
         progress=row.progress,
         degraded=tuple(degraded),
         pending=rooms.written.pending(tenant) if row.state is JobState.DONE else 0,
     )
+
+
+def _so_far(row: JobRow) -> AtomCounts:
+    """What a job that has not ended, or was stopped, has stored."""
+    counted = {name: int(row.progress.get(name, 0)) for name in ("created", "duplicate", "failed")}
+    return AtomCounts(**counted)
 
 
 def _error(row: JobRow) -> ErrorAnswer | None:
@@ -170,7 +179,7 @@ def retry(rooms: OpenRooms, tenant: str, job_id: UUID) -> IngestAnswer:
     """
     state = job(rooms, tenant, job_id).state
     with rooms.db.tenant(tenant) as conn:
-        again = jobs.retry(conn, tenant, job_id)
+        again = jobs.retry(conn, tenant, job_id, {"proxy_url": rooms.settings.proxy_url})
     if not again:
         raise InvalidParameter(f"The job is {state.value}; only a failed or cancelled one can be retried.")
     rooms.wake()

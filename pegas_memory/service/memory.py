@@ -6,8 +6,8 @@ from dataclasses import replace
 from uuid import UUID
 
 from pegas_memory import bm25
-from pegas_memory.db import atoms, documents, links, outbox
-from pegas_memory.db.atoms import NewAtom
+from pegas_memory.db import atoms, documents, links
+from pegas_memory.db.atoms import AtomRow, NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection
 from pegas_memory.errors import EmptyText, InvalidParameter, NotAvailableYet, NotFound
@@ -16,12 +16,13 @@ from pegas_memory.model import (
     MemoryKind,
     SearchAnswer,
     SearchRequest,
+    ShownAs,
     SourceRef,
     StoreAnswer,
     StoreRequest,
 )
 from pegas_memory.pipeline import Learned, Lesson
-from pegas_memory.service.rooms import OpenRooms, degraded_by
+from pegas_memory.service.rooms import OpenRooms, degraded_by, waiting_in
 from pegas_memory.text import (
     CLAIM_LIMIT,
     CONTENT_LIMIT,
@@ -57,16 +58,19 @@ def store(rooms: OpenRooms, tenant: str, request: StoreRequest) -> StoreAnswer:
     def prepare(conn: Connection, lesson: Lesson) -> Lesson:
         return _citing(conn, tenant, lesson, source) if source is not None else lesson
 
+    consumers = rooms.consumers()
     waiting: list[int] = []
 
     def finish(conn: Connection, learned: Learned) -> None:
-        _relate(rooms, conn, tenant, learned, wanted_links, request.replaces)
-        waiting.append(outbox.pending(conn, rooms.consumers()))
+        if learned.status != ShownAs.RETRACTED.value:
+            _relate(rooms, conn, tenant, learned, wanted_links, request.replaces)
+        waiting.append(waiting_in(conn, consumers))
 
     lessons = [Lesson(atom)]
     (learned,), xid = rooms.learner.learn(tenant, lessons, rooms.recent(tenant), prepare=prepare, finish=finish)
     rooms.written.note(tenant, xid)
-    replaced = request.replaces if request.replaces != learned.atom_id else None
+    unchanged = learned.status == ShownAs.RETRACTED.value or request.replaces == learned.atom_id
+    replaced = None if unchanged else request.replaces
     return StoreAnswer(
         atom_id=learned.atom_id,
         created=learned.created,
@@ -158,7 +162,17 @@ def _relate(
     if replaces is not None and replaces != learned.atom_id:
         old = atoms.lock(conn, tenant, replaces)
         if old is not None and old.superseded_by != learned.atom_id:
+            _refuse_if_gone(old)
             atoms.supersede(conn, old, learned.atom_id, at=rooms.clock(), reason="replaced by its author")
+
+
+def _refuse_if_gone(old: AtomRow) -> None:
+    if old.superseded_by is not None:
+        raise InvalidParameter(
+            f"`replaces` names an atom that {old.superseded_by} replaced already.", "Replace that one instead."
+        )
+    if old.retracted_at is not None:
+        raise InvalidParameter("`replaces` names a retracted atom.", "Store the new claim without `replaces`.")
 
 
 def _link_end(conn: Connection, tenant: str, dst: str) -> tuple[str, UUID]:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from pegas_memory.config import Settings
 from pegas_memory.db import outbox
-from pegas_memory.db.session import Database
+from pegas_memory.db.session import Connection, Database
 from pegas_memory.embedding import Embedder
 from pegas_memory.errors import Unavailable
 from pegas_memory.model import Degraded, EmbeddingModel
@@ -21,6 +21,7 @@ from pegas_memory.vectors import Searcher, Vectors
 
 OWN_WRITES_WAIT = 2.0
 RECENT_KEPT = 400
+MODEL_PAUSE = 2.0
 OTHERS_WRITES_WAIT = 0.15
 """Seconds that a search waits for what this process, or another, wrote a moment before."""
 
@@ -40,6 +41,7 @@ class OpenRooms:
     learner: Learner = field(init=False)
     retrieval: Retrieval = field(init=False)
     written: OwnWrites = field(init=False)
+    _ask_model_after: float = field(init=False, default=0.0)
     _recent: dict[str, Recent] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -53,10 +55,14 @@ class OpenRooms:
         return self._recent.setdefault(tenant, Recent(keep=RECENT_KEPT))
 
     def model(self) -> EmbeddingModel | None:
-        """The embedding model; None while its endpoint is down and it was never asked."""
+        """The embedding model; None while its endpoint is down and it was never asked. An endpoint that
+        did not answer is asked again after ``MODEL_PAUSE`` seconds, since each try may wait for it."""
+        if time.monotonic() < self._ask_model_after:
+            return None
         try:
             return self.embedder.model
         except Unavailable:
+            self._ask_model_after = time.monotonic() + MODEL_PAUSE
             return None
 
     def consumers(self) -> list[str]:
@@ -103,11 +109,16 @@ class OwnWrites:
 
     def _pending(self, tenant: str, consumers: Sequence[str]) -> int:
         with self._rooms.db.tenant(tenant) as conn:
-            return outbox.pending(conn, consumers)
+            return waiting_in(conn, consumers)
 
     def _passed(self, tenant: str, consumers: Sequence[str], xid: int) -> bool:
         with self._rooms.db.tenant(tenant) as conn:
             return outbox.passed(conn, consumers, xid)
+
+
+def waiting_in(conn: Connection, consumers: Sequence[str]) -> int:
+    """Changes of the transaction's tenant that cannot be found by vector yet."""
+    return outbox.pending(conn, consumers) if consumers else outbox.unread(conn)
 
 
 def degraded_by(model: EmbeddingModel | None) -> tuple[Degraded, ...]:

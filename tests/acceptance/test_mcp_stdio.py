@@ -127,6 +127,8 @@ def test_the_sdk_client_drives_every_working_tool(settings: dict[str, str], mode
     anyio.run(drive)
 
 
+@pytest.mark.fault(1)
+@pytest.mark.fault(14)
 def test_every_tool_answers_and_stdout_stays_pure(raw: RawClient) -> None:
     listed = raw.request("tools/list")["result"]["tools"]
     assert [tool["name"] for tool in listed] == [spec.name for spec in TOOLS]
@@ -167,6 +169,7 @@ def test_text_that_looks_like_json_is_text(raw: RawClient, text: str) -> None:
     assert (found["claim"], found["content"]) == (text, text)
 
 
+@pytest.mark.fault(10)
 @pytest.mark.parametrize("tags", ['["a","b"]', "a,b", ["a", "b"], None, ""])
 def test_list_parameters_over_the_wire(raw: RawClient, tags: Any) -> None:
     stored = ask(raw, "memory_store", claim=f"A claim with tags sent as {tags!r}.", tags=tags)

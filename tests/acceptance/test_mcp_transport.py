@@ -168,6 +168,7 @@ def test_a_failed_ingest_is_an_error_with_its_job(shared: RawClient) -> None:
     assert result["structuredContent"]["error"]["code"] == "no_text_layer"
 
 
+@pytest.mark.fault(12)
 @pytest.mark.parametrize("size", [100_000, 5_000_000])
 def test_large_texts_pass_and_large_answers_are_cut(shared: RawClient, size: int) -> None:
     assert not shared.call("memory_store", claim="я" * size).get("isError")
@@ -213,6 +214,7 @@ def test_garbage_on_the_wire_is_survived(shared: RawClient) -> None:
 # --- ends ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.fault(5)
 @pytest.mark.parametrize("command", [PRODUCT, CONSOLE], ids=["file", "console"])
 def test_no_input_ends_it_at_once(command: tuple[str, ...], tmp_path: Path) -> None:
     home = tmp_path / "home"
@@ -272,6 +274,7 @@ def test_requests_before_the_end_of_input_are_answered() -> None:
     assert ended.returncode == 0
 
 
+@pytest.mark.fault(5)
 def test_a_dead_parent_ends_it_though_the_pipe_stays_open() -> None:
     parent = (
         "import os, signal, subprocess, sys\n"

@@ -20,7 +20,7 @@ from qdrant_client import QdrantClient
 
 from pegas_memory.bm25 import encode_query
 from pegas_memory.errors import InvalidVector, VectorsUnavailable, WrongDimension
-from pegas_memory.model import ArmHits, EmbeddingModel, Hit, MemoryKind, SearchFilter, ShownAs, SparseVector
+from pegas_memory.model import FOREVER, ArmHits, EmbeddingModel, Hit, MemoryKind, SearchFilter, ShownAs, SparseVector
 from pegas_memory.qdrant_store import EdgeIndex, ServerIndex, VectorIndex, edge_folder
 from tests.contract.vector_points import MODEL, NO_TERMS, direction, entity, everything, payload, point, quick_folder
 
@@ -64,6 +64,7 @@ def dense_ids(index: VectorIndex, where: SearchFilter, limit: int = 50) -> set[U
     return set(ids(index.search(where, dense=direction(0), sparse=None, limit=limit).dense))
 
 
+@pytest.mark.fault(36)
 def test_an_exact_copy_comes_first_with_a_cosine_near_one(index: VectorIndex) -> None:
     index.upsert([point(n) for n in range(40)])
     for number in (0, 17, 39):
@@ -209,6 +210,7 @@ def test_tenants_do_not_see_each_other(index: VectorIndex) -> None:
 DOC = UUID("0192aaaa-0000-7000-8000-000000000001")
 OTHER_DOC = UUID("0192aaaa-0000-7000-8000-000000000002")
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+APRIL = datetime(2026, 4, 1, tzinfo=UTC)
 MAY = datetime(2026, 5, 1, tzinfo=UTC)
 NARROW = SearchFilter(
     tenant="default",
@@ -220,6 +222,7 @@ NARROW = SearchFilter(
     since=MARCH,
     until=MAY,
     min_confidence=0.7,
+    as_of=APRIL,
 )
 FITS: dict[str, Any] = {
     "memory": MemoryKind.EPISODE,
@@ -227,8 +230,10 @@ FITS: dict[str, Any] = {
     "shown_as": ShownAs.VERIFIED,
     "tags": ("прочее", "деньги"),
     "doc_ids": (OTHER_DOC, DOC),
-    "occurred": datetime(2026, 4, 1, tzinfo=UTC).timestamp(),
+    "occurred": APRIL.timestamp(),
     "confidence": 0.8,
+    "valid_from": MARCH.timestamp(),
+    "valid_until": MAY.timestamp(),
 }
 MISSES: dict[str, Any] = {
     "memory": MemoryKind.KNOWLEDGE,
@@ -238,6 +243,8 @@ MISSES: dict[str, Any] = {
     "doc_ids": (OTHER_DOC,),
     "occurred": datetime(2026, 2, 1, tzinfo=UTC).timestamp(),
     "confidence": 0.69,
+    "valid_from": datetime(2026, 4, 15, tzinfo=UTC).timestamp(),
+    "valid_until": APRIL.timestamp(),
 }
 ALONE = {
     "memory": replace(everything(), memory=NARROW.memory),
@@ -247,6 +254,8 @@ ALONE = {
     "doc_ids": replace(everything(), doc_id=NARROW.doc_id),
     "occurred": replace(everything(), since=NARROW.since, until=NARROW.until),
     "confidence": replace(everything(), min_confidence=NARROW.min_confidence),
+    "valid_from": replace(everything(), as_of=MARCH),
+    "valid_until": replace(everything(), as_of=datetime(2026, 4, 20, tzinfo=UTC)),
 }
 
 
@@ -279,6 +288,43 @@ def test_times_are_inclusive_at_both_ends_to_the_microsecond(index: VectorIndex)
     assert dense_ids(index, replace(everything(), since=moments[1], until=moments[1])) == {entity(1)}
 
 
+def test_validity_holds_from_its_first_moment_and_no_longer_at_its_last(index: VectorIndex) -> None:
+    one, two, three = (datetime(2026, 3, 1, 12, 0, 0, us, tzinfo=UTC) for us in (1, 2, 3))
+    early, late = datetime(1900, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+    index.upsert(
+        [
+            point(1, valid_from=one.timestamp(), valid_until=two.timestamp()),
+            point(2, valid_from=two.timestamp(), valid_until=FOREVER),
+            point(3, valid_from=early.timestamp(), valid_until=three.timestamp()),
+            point(4, valid_from=three.timestamp(), valid_until=one.timestamp()),
+        ]
+    )
+    valid = {early: {3}, one: {1, 3}, two: {2, 3}, three: {2}, late: {2}}
+    for moment, numbers in valid.items():
+        assert dense_ids(index, replace(everything(), as_of=moment)) == {entity(n) for n in numbers}, moment
+    assert len(dense_ids(index, everything())) == 4
+
+
+def test_a_moment_is_filtered_before_the_top_is_taken_and_a_closed_validity_replaces_the_open_one(
+    index: VectorIndex,
+) -> None:
+    near = direction(7)
+    crowd = [point(n, "проект отчёт", dense=near, valid_from=MAY.timestamp()) for n in range(1_000)]
+    past = point(2_000, "отчёт", dense=-near, valid_from=MARCH.timestamp())
+    index.upsert([*crowd, past])
+
+    def found(moment: datetime) -> list[set[UUID]]:
+        where = replace(everything(), as_of=moment)
+        hits = index.search(where, dense=near, sparse=encode_query("проект отчёт"), limit=2_000)
+        return [set(ids(hits.dense)), set(ids(hits.lexical))]
+
+    assert found(APRIL) == [{entity(2_000)}] * 2
+    index.replace([entity(2_000)], [replace(past, payload=replace(past.payload, valid_until=APRIL.timestamp()))])
+    assert found(APRIL) == [set()] * 2
+    assert found(MARCH) == [{entity(2_000)}] * 2
+    assert len(found(MAY)[0]) == 1_000
+
+
 def test_confidence_at_the_bound_is_kept(index: VectorIndex) -> None:
     index.upsert([point(1, confidence=0.7), point(2, confidence=0.6999), point(3, confidence=1.0)])
     assert dense_ids(index, replace(everything(), min_confidence=0.7)) == {entity(1), entity(3)}
@@ -297,6 +343,7 @@ def test_a_tag_may_be_any_text(index: VectorIndex) -> None:
     assert len(dense_ids(index, replace(everything(), tags=frozenset({"общий"})))) == len(TAGS) + 1
 
 
+@pytest.mark.fault(41)
 def test_filters_apply_before_the_top_is_taken(index: VectorIndex) -> None:
     near = direction(7)
     crowd = [point(n, "проект отчёт", dense=near, tags=("A",)) for n in range(10_000)]
@@ -350,6 +397,7 @@ BROKEN = {
     "too big": point(5, sparse=SparseVector((1, 2**32), (1.0, 1.0))),
     "nan weight": point(5, sparse=SparseVector((1,), (float("nan"),))),
     "nan confidence": point(5, confidence=float("nan")),
+    "endless validity": point(5, valid_until=float("inf")),
     "lone surrogate": point(5, tags=("\ud800",)),
 }
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pegas_memory.bm25 import encode_document
 from pegas_memory.model import (
+    FOREVER,
     Dense,
     EmbeddingModel,
     MemoryKind,
@@ -47,6 +48,8 @@ def payload(entity_id: UUID, **changes: object) -> PointPayload:
         "doc_ids": (),
         "occurred": 1_700_000_000.0,
         "confidence": 0.5,
+        "valid_from": 1_700_000_000.0,
+        "valid_until": FOREVER,
     }
     return PointPayload(**{**fields, **changes})  # type: ignore[arg-type]
 

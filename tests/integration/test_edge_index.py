@@ -20,7 +20,7 @@ from pegas_memory.errors import DiskFull, PegasError, ShardDamaged, VectorsUnava
 from pegas_memory.model import EmbeddingModel
 from pegas_memory.qdrant_store import EdgeIndex, VectorIndex, edge_folder
 from pegas_memory.qdrant_store.edge import guarded
-from pegas_memory.qdrant_store.payload import INDEXED
+from pegas_memory.qdrant_store.payload import FORMAT, INDEXED
 from tests.contract.vector_points import MODEL, direction, entity, everything, point, quick_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -210,7 +210,7 @@ def test_a_damaged_shard_is_known_by_its_error_or_by_its_count(
 def test_a_shard_of_another_format_is_to_be_rebuilt(folder: Path) -> None:
     filled(folder)
     manifest = folder / "manifest.json"
-    manifest.write_text(manifest.read_text(encoding="utf-8").replace('"format": 1', '"format": 99'), encoding="utf-8")
+    manifest.write_text(manifest.read_text(encoding="utf-8").replace(f'"format": {FORMAT}', '"format": 99'), encoding="utf-8")
     with pytest.raises(ShardDamaged, match="format 99"):
         opened(folder)
 

@@ -115,6 +115,18 @@ def test_two_documents_that_say_the_same_are_two_citations(memory: LocalMemory) 
     assert {c.title for c in found.citations} == {"Первый", "Второй"}
 
 
+def test_rewordings_in_one_document_are_one_atom_with_two_citations(memory: LocalMemory) -> None:
+    answer = ingest(
+        memory,
+        text="Масло меняют каждые 500 часов работы. Воду в баке меняют раз в неделю.\n\n"
+        "МАСЛО меняют каждые 500 часов работы!",
+        title="Сам себе",
+    )
+    assert (answer.atoms.created, answer.atoms.duplicate) == (2, 1)
+    (found,) = [r for r in memory.search(SearchRequest(query="масло")).results if "асло" in r.claim.casefold()]
+    assert len({c.quote for c in found.citations}) == len(found.citations) == 2
+
+
 def test_distill_off_makes_every_chunk_findable(memory: LocalMemory) -> None:
     answer = ingest(memory, text=GUIDE, kind=DocumentKind.MARKDOWN, distill=Distill.OFF, title="Насосы")
     assert answer.atoms.created == answer.chunks > 0

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
 
+from pegas_memory import bm25
+from pegas_memory.db import outbox
+from pegas_memory.db.atoms import NewAtom, insert_many
 from pegas_memory.errors import BadCursor, EmptyText, InvalidParameter, NotFound, TextTooLong
 from pegas_memory.model import (
     AtomType,
+    ContextRequest,
     LinkRequest,
+    Role,
+    SearchFilter,
     SearchMode,
     SearchRequest,
     ShownAs,
     SourceRef,
     StoreRequest,
 )
+from pegas_memory.ranking import fuse
+from pegas_memory.retrieval import depth_of
 from pegas_memory.wiring import PegasMemory
 from tests.support.embedding_server import Fault, HashedEmbeddingServer
 from tests.support.local_memory import LocalMemory
+
+SINCE_2025 = datetime(2025, 1, 1, tzinfo=UTC)
+JUNE_2020 = datetime(2020, 6, 1, tzinfo=UTC)
 
 
 def put(memory: PegasMemory, claim: str, **more: object) -> UUID:
@@ -31,6 +45,7 @@ def claims(memory: PegasMemory, query: str = "", **more: object) -> list[str]:
     return [r.claim for r in memory.search(SearchRequest(query=query, **more)).results]  # type: ignore[arg-type]
 
 
+@pytest.mark.fault(36)
 @pytest.mark.parametrize("mode", list(SearchMode))
 def test_an_exact_copy_is_first_and_near_one_in_every_arm(memory: LocalMemory, mode: SearchMode) -> None:
     for n in range(12):
@@ -46,6 +61,7 @@ def test_an_exact_copy_is_first_and_near_one_in_every_arm(memory: LocalMemory, m
     assert answer.results[0].explain is not None
 
 
+@pytest.mark.fault(43)
 @pytest.mark.parametrize("question", ["кассовый разрыв", "кассового разрыва", "КАССОВЫЙ", "елка", "Ёлка", "модель"])
 def test_russian_words_are_found_without_the_dense_arm(memory: LocalMemory, question: str) -> None:
     put(memory, "Кассовый разрыв закрыли кредитом.")
@@ -151,6 +167,7 @@ UPDATES = [
 ]
 
 
+@pytest.mark.fault(57)
 @pytest.mark.parametrize(("old", "new"), UPDATES)
 def test_an_update_is_never_merged_away(memory: LocalMemory, old: str, new: str) -> None:
     first, second = put(memory, old), put(memory, new)
@@ -190,6 +207,75 @@ def test_what_was_believed_then(memory: LocalMemory) -> None:
     assert claims(memory, "office") == ["The office is in Perm."]
 
 
+def test_a_fact_of_the_past_is_found_among_better_matches_of_the_present(memory: LocalMemory) -> None:
+    now_true = [NewAtom(AtomType.FACT, f"Turbine {n} director Orlov.", valid_from=SINCE_2025) for n in range(249)]
+    known(memory, [replace(atom, terms=tuple(bm25.terms(atom.claim))) for atom in now_true])
+    past = "Back then the works of the whole river region had Petrova as the head of every turbine, a director by name."
+    put(memory, past, valid_from=datetime(2019, 1, 1, tzinfo=UTC), valid_to=datetime(2021, 1, 1, tzinfo=UTC))
+    question = "turbine director"
+    for mode in SearchMode:
+        assert claims(memory, question, mode=mode, as_of=JUNE_2020) == [past], mode
+        present = claims(memory, question, mode=mode, as_of=datetime(2025, 6, 1, tzinfo=UTC))
+        assert past not in present, mode
+        assert len(present) == 10, mode
+    answer = memory.context(ContextRequest(question, as_of=JUNE_2020))
+    assert past in answer.context
+    assert len(answer.items) == 1
+    memory.searcher.broken = True
+    assert claims(memory, question, as_of=JUNE_2020) == [past]
+
+
+def test_every_moment_of_a_change_and_its_reversal_has_its_own_answer(memory: LocalMemory) -> None:
+    kazan, perm = "The office is in Kazan.", "The office is in Perm."
+    before = datetime.now(UTC)
+    first = put(memory, kazan)
+    with_kazan = datetime.now(UTC)
+    second = memory.store(StoreRequest(claim=perm, replaces=first)).atom_id
+    with_perm = datetime.now(UTC)
+    third = memory.store(StoreRequest(claim=kazan, replaces=second)).atom_id
+    back = datetime.now(UTC)
+    assert len({first, second, third}) == 3
+    held = {before: [], with_kazan: [first], with_perm: [second], back: [third]}
+    memory.search(SearchRequest(query="office"))  # waits until the index holds all three
+    for moment, wanted in held.items():
+        for mode in SearchMode:
+            found = memory.search(SearchRequest(query="office", mode=mode, as_of=moment)).results
+            assert [r.atom_id for r in found] == wanted, (moment, mode)
+        assert [r.atom_id for r in memory.search(SearchRequest(as_of=moment)).results] == wanted, moment
+        assert indexed(memory, "office", as_of=moment) == wanted, moment
+
+
+def test_what_ended_is_no_longer_open_in_the_index(memory: LocalMemory) -> None:
+    """The index alone, without the look at PostgreSQL that follows: its end must not stay at FOREVER."""
+    atom_id = put(memory, "The bridge over the Kama is closed.")
+    memory.search(SearchRequest(query="bridge"))
+    open_until = datetime.now(UTC)
+    assert indexed(memory, "bridge", as_of=datetime(2100, 1, 1, tzinfo=UTC)) == [atom_id]
+    newer = memory.store(StoreRequest(claim="The bridge over the Kama is open.", replaces=atom_id)).atom_id
+    memory.search(SearchRequest(query="bridge"))
+    assert indexed(memory, "bridge", as_of=datetime(2100, 1, 1, tzinfo=UTC)) == [newer]
+    assert indexed(memory, "bridge", as_of=open_until) == [atom_id]
+
+
+def indexed(memory: LocalMemory, query: str, **filters: object) -> list[UUID]:
+    where = SearchFilter(memory.tenant, shown_as=frozenset(), **filters)  # type: ignore[arg-type]
+    hits = memory.searcher.index.search(where, dense=None, sparse=bm25.encode_query(query), limit=20)
+    return [hit.entity_id for hit in hits.lexical]
+
+
+def known(memory: LocalMemory, atoms: Sequence[NewAtom]) -> list[UUID]:
+    """Many at once, without a look for near duplicates; returns when they can be found."""
+    with memory.rooms.db.tenant(memory.tenant) as conn:
+        ids = insert_many(conn, memory.tenant, atoms)
+        xid = outbox.current_xid(conn)
+    memory.rooms.written.note(memory.tenant, xid)
+    for _ in range(20):
+        if memory.search(SearchRequest(query="anything")).pending == 0:
+            break
+    return [atom_id for atom_id in ids if atom_id is not None]
+
+
+@pytest.mark.fault(41)
 def test_filters_come_before_the_top(memory: LocalMemory) -> None:
     for n in range(60):
         put(memory, f"Project alpha note {n} about turbines.", tags=("alpha",))
@@ -219,6 +305,31 @@ def test_pages_join_without_gap_or_repeat(memory: LocalMemory) -> None:
     for cursor in ("x", "AAAA", answer.next_cursor):
         with pytest.raises(BadCursor):
             memory.search(SearchRequest(query="another", limit=7, cursor=cursor))
+
+
+@pytest.mark.parametrize("mode", list(SearchMode))
+def test_thirty_pages_of_a_random_corpus_repeat_and_miss_nothing(memory: LocalMemory, mode: SearchMode) -> None:
+    dice = random.Random(5)
+    words = [f"{a}{b}{c}" for a in "bdk" for b in "aou" for c in "lnr"]
+    texts = [" ".join(dice.choices(words, k=dice.randint(3, 12))) for _ in range(400)]
+    known(memory, [NewAtom(AtomType.FACT, claim, terms=tuple(bm25.terms(claim))) for claim in dict.fromkeys(texts)])
+    query, limit = "bal don kur dal bur", 6
+    where = SearchFilter(memory.tenant)
+    dense = memory.rooms.embedder.embed([query], Role.QUERY)[0]
+    hits = memory.searcher.index.search(where, dense=dense, sparse=bm25.encode_query(query), limit=depth_of(limit))
+    assert len(hits.dense) == len(hits.lexical) == depth_of(limit) == 200
+    arms = {"dense": hits.dense, "lexical": hits.lexical}
+    wanted = [one.entity_id for one in (fuse(arms) if mode is SearchMode.HYBRID else arms[mode.value])]
+    seen: list[UUID] = []
+    cursor, pages = "", 0
+    while cursor or not pages:
+        answer = memory.search(SearchRequest(query=query, mode=mode, limit=limit, cursor=cursor))
+        assert answer.degraded == ()
+        seen += [r.atom_id for r in answer.results]
+        cursor, pages = answer.next_cursor, pages + 1
+    assert pages >= 30
+    assert len(set(seen)) == len(seen)
+    assert seen == wanted
 
 
 @pytest.mark.parametrize(

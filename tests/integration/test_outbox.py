@@ -46,6 +46,7 @@ def put(db: Database, tenant: str, entity_id: UUID) -> None:
         outbox.enqueue(conn, tenant, "atom", [entity_id])
 
 
+@pytest.mark.fault(21)
 def test_an_older_transaction_that_commits_later_is_not_skipped(db: Database) -> None:
     first, second = uuid4(), uuid4()
     with db.tenant("t") as slow:

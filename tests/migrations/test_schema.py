@@ -53,6 +53,7 @@ def test_every_table_of_a_tenant_forces_row_level_security(migrated_url: str) ->
     engine.dispose()
 
 
+@pytest.mark.fault(33)
 def test_six_processes_migrate_an_empty_database_once(postgres_url: str) -> None:
     program = "import sys; from pegas_memory.db.migrate import ensure_schema; ensure_schema(sys.argv[1])"
     started = [

@@ -70,12 +70,13 @@ def local_memory(
     embedder: str,
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    pool_size: int = 8,
     **overrides: object,
 ) -> Iterator[LocalMemory]:
     """``url``: a migrated database; ``embedder``: the setting, such as ``openai:hashed@http://…/v1``."""
     settings: Settings = load_settings(home=home, embedder=embedder, database_url=url, **overrides)
     with ExitStack() as stack:
-        db = Database(url, pool_size=8)
+        db = Database(url, pool_size=pool_size)
         stack.callback(db.close)
         inner = open_embedder(settings)
         stack.callback(inner.close)

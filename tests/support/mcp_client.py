@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = (str(ROOT / "mcp_server.py"),)
 CONSOLE = ("-m", "pegas_memory.cli", "mcp")
 RECORDING = ("-m", "tests.support.recording_memory")
+WHOLE = ("-m", "tests.support.whole_memory")
 HANDSHAKE = {
     "protocolVersion": "2025-06-18",
     "capabilities": {},

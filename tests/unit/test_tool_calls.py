@@ -91,6 +91,8 @@ def test_gaps() -> None:
     assert ask("memory_add_gap", question="q") == model.GapRequest(question="q")
     changed = ask("memory_add_gap", gap_id=str(ATOM), status="closed", answered_by=str(ATOM))
     assert changed == model.GapRequest(gap_id=ATOM, status=model.GapStatus.CLOSED, answered_by=(ATOM,))
+    assert changed.priority is None, "what the caller did not say is not changed"
+    assert ask("memory_add_gap", gap_id=str(ATOM), priority=0.5).priority == 0.5
     assert ask("memory_list_gaps", tags="a") == (model.GapStatus.OPEN, 20, ("a",), "")
     for given in ({}, {"question": " "}, {"question": "q", "status": "closed"}):
         with pytest.raises(InvalidParameter):

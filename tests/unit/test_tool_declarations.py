@@ -70,7 +70,9 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert defaults["memory_ingest"]["wait"] is True
     assert defaults["memory_ingest"]["kind"] == defaults["memory_ingest"]["distill"] == "auto"
     assert defaults["memory_verify"]["limit"] == 20
-    assert defaults["memory_add_gap"]["priority"] == 0.5
+    (add_gap,) = [spec for spec in TOOLS if spec.name == "memory_add_gap"]
+    assert add_gap.input_schema()["properties"]["priority"]["default"] == 0.5
+    assert defaults["memory_add_gap"]["priority"] is None, "a gap that exists keeps the priority it has"
     assert defaults["memory_list_gaps"]["status"] == "open"
     assert defaults["memory_code_graph"]["limit"] == 200
     assert defaults["memory_query_graph"]["include_inferred"] is True

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +29,31 @@ def test_a_hit_is_enough_on_its_own() -> None:
 
 def test_ten_long_hits_stay_brief() -> None:
     hits = [result(RUSSIAN, content=RUSSIAN * 5, citations=(replace(result("").citations[0], quote=RUSSIAN),))] * 10
-    assert len(render(page(*hits))) < 8_000
+    assert 1_000 < tokens(render(page(*hits))) < 2_000
     assert len(render(page(hits[0]), whole=True)) > 8_000
+
+
+ENGLISH = "The windmill of the village of Vetrovka was built from bog oak by the carpenter Yegor Sablin. " * 40
+
+
+def test_ten_long_english_hits_stay_brief_and_show_more() -> None:
+    hits = [result(ENGLISH, content=ENGLISH * 5, citations=(replace(result("").citations[0], quote=ENGLISH),))] * 10
+    shown = render(page(*hits))
+    assert tokens(shown) < 2_000
+    assert len(shown) > len(render(page(*[replace(hit, claim=RUSSIAN, content=RUSSIAN) for hit in hits])))
+
+
+def tokens(text: str) -> int:
+    """What a tokenizer of the cl100k kind makes of it, or more: words with the space before them, digits
+    by threes, and other signs; a Cyrillic word costs a token for each two letters."""
+    pieces = re.findall(r" ?[^\W\d_]+|\d{1,3}| ?[^\w\s]+|\s+|_", text)
+    return sum(_cost(piece.strip() or " ") for piece in pieces)
+
+
+def _cost(piece: str) -> int:
+    if not piece.isascii():
+        return math.ceil(len(piece) / 2)
+    return math.ceil(len(piece) / (5 if piece.isalpha() else 2))
 
 
 @pytest.mark.parametrize("number", [1, 10, 100])

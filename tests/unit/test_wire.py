@@ -127,6 +127,7 @@ def test_a_search_filter_survives_whole_and_empty() -> None:
         since=datetime(1900, 1, 1, tzinfo=UTC),
         until=datetime(2100, 1, 1, tzinfo=UTC),
         min_confidence=0.0,
+        as_of=datetime(2020, 6, 1, 12, 0, 0, 1, tzinfo=UTC),
     )
     for where in (whole, SearchFilter("default")):
         arrived = wire.filter_in(through(wire.filter_out(where)))  # type: ignore[arg-type]
@@ -134,7 +135,7 @@ def test_a_search_filter_survives_whole_and_empty() -> None:
         assert all(isinstance(kind, MemoryKind) for kind in arrived.memory)
 
 
-@pytest.mark.parametrize(("field", "value"), [("memory", ["nothing"]), ("doc_id", "x"), ("since", 5), ("types", None)])
+@pytest.mark.parametrize(("field", "value"), [("memory", ["nothing"]), ("doc_id", "x"), ("since", 5), ("as_of", 5), ("types", None)])
 def test_a_filter_of_the_wrong_form_is_refused(field: str, value: object) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         wire.filter_in({**wire.filter_out(SearchFilter("default")), field: value})
