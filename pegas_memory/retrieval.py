@@ -42,13 +42,15 @@ QUERY_LIMIT = 2_000
 """Characters of a question that are embedded; the rest changes nothing any model would notice."""
 SLOW_FAILURE, DENSE_PAUSE = 1.0, 10.0
 """Seconds: an embedder that took longer than the first to fail is left alone for the second."""
-LEAST_DEPTH, PAGES_DEEP, DEEPEST = 200, 10, 2_000
+LEAST_DEPTH, PAGES_DEEP = 200, 5
+DEEPEST = PAGES_DEEP * MAX_LIMIT
 
 
 def depth_of(limit: int) -> int:
     """Candidates of each arm, the same for every page of a question: fused ranks shift with the depth, so
-    that pages of different depths would repeat and miss results. The pages end where the candidates do."""
-    return min(DEEPEST, max(LEAST_DEPTH, PAGES_DEEP * limit))
+    that pages of different depths would repeat and miss results. The pages end where the candidates do.
+    Measured at 10,000 points: 20 ms for both arms at a depth of 200, 138 ms at 2,000 (2 cores)."""
+    return max(LEAST_DEPTH, PAGES_DEEP * limit)
 
 
 @dataclass(slots=True)
@@ -133,6 +135,8 @@ class Retrieval:
         found = Found(results, "", degraded, timings, similarity, covered)
         if len(page) > request.limit:
             found.next_cursor = _Cursor("ranked", skip + request.limit, depth=depth).write(request)
+        elif max(len(hits.dense), len(hits.lexical)) >= depth:
+            degraded.append(Degraded("pages", f"they end with the best {depth} of each arm; a filter finds others"))
         return found
 
     def _coverage_of(self, conn: Connection, where: SearchFilter, question: Sequence[str], best: UUID) -> float:

@@ -36,7 +36,11 @@ def quoted(text: str, limit: int) -> str:
 
 
 def _line(text: str, limit: int) -> str:
-    return quoted(_SPACE.sub(" ", text).strip(), limit)
+    return quoted(_collapsed(text), limit)
+
+
+def _collapsed(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
 
 
 def _page(head: str, blocks: Sequence[str], foot: Iterable[str], narrow: str) -> str:
@@ -128,7 +132,8 @@ def _hit(number: int, result: model.SearchResult, limits: Sequence[int], whole: 
 def _citation(result: model.SearchResult, room: int) -> str:
     first, others = result.citations[0], len(result.citations) - 1
     name = _line(first.title or first.uri or str(first.doc_id), 80)
-    quote = "" if first.quote.strip() == result.claim.strip() or not first.quote else f": {_line(first.quote, room)}"
+    same = _collapsed(first.quote) in ("", _collapsed(result.claim))
+    quote = "" if same else f": {_line(first.quote, room)}"
     uri = f" {_line(first.uri, 200)}" if _opens(first.uri) and first.uri != first.title else ""
     where = f", at {_line(first.locator.removeprefix(f'{first.title}, '), 80)}" if first.locator else ""
     return f"{name}{uri}{where}{quote}{f' (+{others} more)' if others > 0 else ''}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.config import Settings
+from pegas_memory.errors import PegasError
 
 
 def work(settings: Settings, speaker: Speaker) -> None:
@@ -46,7 +47,7 @@ def _work_here(settings: Settings, speaker: Speaker, wait: Callable[[], object])
     rooms = Rooms(settings)
     try:
         rooms.open()
-        if trouble := _trouble(rooms.status()):
+        if trouble := _trouble(settings):
             speaker.note(f"Not projecting yet, tried again until it works: {trouble}")
         speaker.note("Working; interrupt to stop.")
         wait()
@@ -54,7 +55,20 @@ def _work_here(settings: Settings, speaker: Speaker, wait: Callable[[], object])
         rooms.close()
 
 
-def _trouble(status: Mapping[str, object]) -> str:
-    """Why nothing is projected yet, "" when all is well."""
-    vectors = status["vectors"]
-    return str(vectors.get("trouble", "")) if isinstance(vectors, dict) else ""
+def _trouble(settings: Settings) -> str:
+    """Why nothing can be projected now, "" when all is well."""
+    from pegas_memory.embedding import open_embedder
+    from pegas_memory.wiring import open_server_index
+
+    embedder = open_embedder(settings)
+    try:
+        index = open_server_index(settings, embedder)
+        try:
+            index.ensure()
+        finally:
+            index.close()
+    except PegasError as error:
+        return f"{error.message} [{error.code}]"
+    finally:
+        embedder.close()
+    return ""

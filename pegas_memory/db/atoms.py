@@ -318,6 +318,12 @@ def page_of(conn: Connection, where: SearchFilter, ids: Sequence[UUID], *, skip:
     OFFSET 0 keeps each look-up on the primary key, whatever the planner takes the tenant's size to be."""
     if not ids:
         return []
+    near = ids[: 2 * (skip + limit)]  # few are hidden by the filter, so that all of them are seldom needed
+    page = _page_of(conn, where, near, skip, limit)
+    return page if len(page) == limit or len(near) == len(ids) else _page_of(conn, where, ids, skip, limit)
+
+
+def _page_of(conn: Connection, where: SearchFilter, ids: Sequence[UUID], skip: int, limit: int) -> list[AtomRow]:
     condition, values = _conditions(where)
     rows = conn.execute(
         text(

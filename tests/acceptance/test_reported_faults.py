@@ -69,7 +69,7 @@ class _Page(BaseHTTPRequestHandler):
         """Quiet."""
 
     def do_GET(self) -> None:
-        body = "<html><title>Light</title><body><p>The tower was lit on 14 October 1871.</p></body></html>".encode()
+        body = b"<html><title>Light</title><body><p>The tower was lit on 14 October 1871.</p></body></html>"
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -277,9 +277,7 @@ def roots_with_odd_files(tmp_path: Path) -> Path:
 
 
 @pytest.mark.fault(69)
-def test_nul_is_stored_without_or_clearly_refused(
-    whole: Callable[..., RawClient], roots_with_odd_files: Path
-) -> None:
+def test_nul_is_stored_without_or_clearly_refused(whole: Callable[..., RawClient], roots_with_odd_files: Path) -> None:
     client = whole()
     for where, given in ATOMS.items():
         result = client.call("memory_store", **given)
@@ -294,13 +292,13 @@ def test_nul_is_stored_without_or_clearly_refused(
     accepted(client.call("memory_ingest", source=f"{roots_with_odd_files}/meta{NUL}data.pdf"))
     accepted(client.call("memory_ingest", source=str(roots_with_odd_files / "folder")))
     accepted(client.call("memory_add_gap", question=f"Who{NUL} opened the valve?", tags=[f"g{NUL}"]))
-    herons = client.call("memory_search", query="plain file speaks of herons", mode="lexical")
-    assert accepted(herons)
     assert any("640 kilograms" in hit["claim"] for hit in _hits(client, "lens of the tower weighs"))
     assert any("herons" in hit["claim"] for hit in _hits(client, "plain file speaks of herons")), "one odd name of two"
     assert client.close() == 0
 
 
 def _hits(client: RawClient, query: str) -> list[dict[str, Any]]:
-    hits: list[dict[str, Any]] = client.call("memory_search", query=query, mode="lexical")["structuredContent"]["results"]
+    found = client.call("memory_search", query=query, mode="lexical")
+    assert accepted(found)
+    hits: list[dict[str, Any]] = found["structuredContent"]["results"]
     return hits

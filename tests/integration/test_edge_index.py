@@ -210,7 +210,8 @@ def test_a_damaged_shard_is_known_by_its_error_or_by_its_count(
 def test_a_shard_of_another_format_is_to_be_rebuilt(folder: Path) -> None:
     filled(folder)
     manifest = folder / "manifest.json"
-    manifest.write_text(manifest.read_text(encoding="utf-8").replace(f'"format": {FORMAT}', '"format": 99'), encoding="utf-8")
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace(f'"format": {FORMAT}', '"format": 99'), encoding="utf-8")
     with pytest.raises(ShardDamaged, match="format 99"):
         opened(folder)
 

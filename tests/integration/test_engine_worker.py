@@ -15,12 +15,11 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from pegas_memory.config import load_settings
 from pegas_memory.db.session import Database
-from pegas_memory.errors import BadSettings, DatabaseUnavailable, EmbedderUnavailable
-from pegas_memory.worker import Lane, Worker, run_worker
+from pegas_memory.errors import DatabaseUnavailable, EmbedderUnavailable
+from pegas_memory.worker import Lane, Worker
 from tests.support.embedding_server import hashed_embedding_server
-from tests.support.engines import eventually
+from tests.support.engines import engines_of, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW_TICK = 600.0
@@ -137,42 +136,92 @@ def test_a_lane_outlives_what_its_steps_raise_and_says_it(fault: Exception) -> N
     assert not thread.is_alive()
 
 
-def test_a_worker_of_its_own_is_refused_where_the_engine_does_the_work(home: Path) -> None:
-    with pytest.raises(BadSettings, match="PEGAS_QDRANT_URL"):
-        run_worker(load_settings(home=home, database_url="postgresql+psycopg://x@/x", qdrant_url=""))
+def _worker(home: Path, url: str, embedder: str, qdrant_url: str) -> subprocess.Popen[str]:
+    """``pegas-memory worker`` as a person starts it."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
+        "PEGAS_HOME": str(home),
+        "PEGAS_DATABASE_URL": url,
+        "PEGAS_QDRANT_URL": qdrant_url,
+        "PEGAS_EMBEDDER": embedder,
+    }
+    command = [sys.executable, "-m", "pegas_memory.cli", "worker"]
+    return subprocess.Popen(command, env=environment, cwd="/", stderr=subprocess.PIPE, text=True)
 
 
-_WORKER = """
-import sys
-from pegas_memory.config import load_settings
-from pegas_memory.worker import run_worker
-run_worker(load_settings())
-"""
+@contextmanager
+def _killed_at_last(process: subprocess.Popen[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.kill()
+        process.communicate()
 
 
-def test_the_worker_of_the_server_profile_listens_and_leaves_on_a_signal(home: Path, migrated_url: str) -> None:
+def _listens(url: str) -> bool:
+    listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pegas-memory listener'"
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+        row = connection.execute(f"{listening} AND datname = current_database()").fetchone()
+    return row is not None and row[0] == 1
+
+
+def _says_it_works(process: subprocess.Popen[str]) -> str:
+    """What it writes until it says that it works, which a thing that is down does not keep it from."""
+    assert process.stderr is not None
+    said = ""
+    while not (line := process.stderr.readline()).startswith("Working"):
+        assert line, f"it ended: {said}"
+        said += line
+    return said
+
+
+def _leaves(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    assert process.poll() is None
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    return said
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_the_worker_verb_of_the_server_profile_names_a_dead_index_and_leaves_on_a_signal(
+    home: Path, migrated_url: str, number: signal.Signals
+) -> None:
     with hashed_embedding_server(dimension=32) as embeddings:
-        environment = {
-            **os.environ,
-            "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
-            "PEGAS_DATABASE_URL": migrated_url,
-            "PEGAS_QDRANT_URL": "http://127.0.0.1:9",
-            "PEGAS_EMBEDDER": f"openai:hashed@{embeddings.openai_url}",
-        }
-        process = subprocess.Popen([sys.executable, "-c", _WORKER], env=environment, cwd="/")
-        try:
-            url = migrated_url.replace("postgresql+psycopg", "postgresql")
-            listening = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pegas-memory listener'"
-            with psycopg.connect(url, autocommit=True) as connection:
+        process = _worker(home, migrated_url, f"openai:hashed@{embeddings.openai_url}", "http://127.0.0.1:9")
+        with _killed_at_last(process):
+            said = _says_it_works(process)
+            eventually(lambda: _listens(migrated_url), "the worker listens")
+            said += _leaves(process, number)
+    assert "Qdrant" in said
+    assert "[vectors_unavailable]" in said
+    assert "Traceback" not in said
+    assert engines_of(home) == []
 
-                def listens() -> bool:
-                    row = connection.execute(listening).fetchone()
-                    return row is not None and row[0] == 1
 
-                eventually(listens, "the worker listens")
-            assert process.poll() is None
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-        finally:
-            process.kill()
-            process.wait()
+def test_the_worker_verb_names_a_dead_embedder(home: Path, migrated_url: str) -> None:
+    with _killed_at_last(
+        process := _worker(home, migrated_url, "openai:hashed@http://127.0.0.1:9/v1", "http://127.0.0.1:9")
+    ):
+        said = _says_it_works(process)
+        _leaves(process, signal.SIGTERM)
+    assert "[embedder_unavailable]" in said
+
+
+def test_the_worker_verb_ends_when_the_database_is_down(home: Path) -> None:
+    url = "postgresql+psycopg://nobody:secret@127.0.0.1:9/none"
+    with _killed_at_last(process := _worker(home, url, "openai:hashed@http://127.0.0.1:9/v1", "http://127.0.0.1:9")):
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "[database_unavailable]" in said
+    assert "secret" not in said
+
+
+def test_the_worker_verb_keeps_the_engine_up_where_one_does_the_work(home: Path, migrated_url: str) -> None:
+    with hashed_embedding_server(dimension=32) as embeddings:
+        process = _worker(home, migrated_url, f"openai:hashed@{embeddings.openai_url}", "")
+        with _killed_at_last(process):
+            eventually(lambda: len(engines_of(home)) == 1 and _listens(migrated_url), "the engine works")
+            said = _leaves(process, signal.SIGTERM)
+    assert "engine process" in said

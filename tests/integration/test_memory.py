@@ -324,9 +324,10 @@ def test_thirty_pages_of_a_random_corpus_repeat_and_miss_nothing(memory: LocalMe
     cursor, pages = "", 0
     while cursor or not pages:
         answer = memory.search(SearchRequest(query=query, mode=mode, limit=limit, cursor=cursor))
-        assert answer.degraded == ()
+        assert (answer.degraded == ()) == bool(answer.next_cursor)
         seen += [r.atom_id for r in answer.results]
         cursor, pages = answer.next_cursor, pages + 1
+    assert [d.part for d in answer.degraded] == ["pages"]  # the end by depth is said
     assert pages >= 30
     assert len(set(seen)) == len(seen)
     assert seen == wanted

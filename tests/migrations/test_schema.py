@@ -17,6 +17,10 @@ from pegas_memory.db.migrate import HEAD, VERSION_TABLE, ensure_schema, migratio
 from pegas_memory.db.session import Database
 from pegas_memory.db.tables import TENANT_TABLES, metadata
 from pegas_memory.errors import ForeignSchema, SchemaTooNew
+from pegas_memory.model import GapRequest, IngestRequest, LinkRequest, StoreRequest
+from tests.homes import temporary_home
+from tests.support.embedding_server import hashed_embedding_server
+from tests.support.local_memory import local_memory
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +34,11 @@ def test_one_head_and_it_is_the_one_the_quick_check_expects() -> None:
 def test_the_migrated_database_equals_the_tables(any_postgres_url: str) -> None:
     ensure_schema(any_postgres_url)
     ensure_schema(any_postgres_url)
-    engine = create_engine(any_postgres_url)
+    assert _differences(any_postgres_url) == []
+
+
+def _differences(url: str) -> list[object]:
+    engine = create_engine(url)
     with engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
@@ -39,8 +47,40 @@ def test_the_migrated_database_equals_the_tables(any_postgres_url: str) -> None:
                 "include_name": lambda name, kind, _: kind != "table" or name.startswith("pm_"),
             },
         )
-        assert compare_metadata(context, metadata) == []
+        found: list[object] = compare_metadata(context, metadata)
     engine.dispose()
+    return found
+
+
+def test_a_seeded_database_keeps_every_row(any_postgres_url: str) -> None:
+    ensure_schema(any_postgres_url)
+    with (
+        hashed_embedding_server(dimension=32) as embeddings,
+        temporary_home() as home,
+        local_memory(any_postgres_url, home, f"openai:hashed@{embeddings.openai_url}") as memory,
+    ):
+        memory.ingest(IngestRequest(text="The dam was closed in 1931. Плотина высотой 40 метров.", title="Dam"))
+        links = (LinkRequest("Plant", "reference"),)
+        memory.store(StoreRequest(claim="The valve is open.", tags=("ёж",), links=links, metadata={"ключ": [1]}))
+        memory.add_gap(GapRequest(question="Who opened the valve?"))
+    before = _rows(any_postgres_url)
+    seeded = {name for name, rows in before.items() if rows}
+    assert {"pm_atom", "pm_document", "pm_chunk", "pm_citation", "pm_entity", "pm_atom_link", "pm_job"} <= seeded
+    ensure_schema(any_postgres_url)
+    assert _rows(any_postgres_url) == before
+    assert _differences(any_postgres_url) == []
+
+
+def _rows(url: str) -> dict[str, list[str]]:
+    """Every row of every table as text."""
+    db = Database(url)
+    with db.everything() as conn:
+        found = {
+            name: list(conn.execute(text(f"SELECT t::text FROM {name} t ORDER BY 1")).scalars())
+            for name in TENANT_TABLES
+        }
+    db.close()
+    return found
 
 
 def test_every_table_of_a_tenant_forces_row_level_security(migrated_url: str) -> None:

@@ -27,6 +27,12 @@ def test_a_hit_is_enough_on_its_own() -> None:
         assert needed in text
 
 
+def test_a_quote_that_is_the_claim_is_not_shown_twice() -> None:
+    citation = replace(result("").citations[0], quote="The tower was lit\n  in 1871. ")
+    text = render(page(result("The tower was lit in 1871.", citations=(citation,))))
+    assert text.count("The tower was lit") == 1
+
+
 def test_ten_long_hits_stay_brief() -> None:
     hits = [result(RUSSIAN, content=RUSSIAN * 5, citations=(replace(result("").citations[0], quote=RUSSIAN),))] * 10
     assert 1_000 < tokens(render(page(*hits))) < 2_000

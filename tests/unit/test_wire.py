@@ -135,7 +135,9 @@ def test_a_search_filter_survives_whole_and_empty() -> None:
         assert all(isinstance(kind, MemoryKind) for kind in arrived.memory)
 
 
-@pytest.mark.parametrize(("field", "value"), [("memory", ["nothing"]), ("doc_id", "x"), ("since", 5), ("as_of", 5), ("types", None)])
+@pytest.mark.parametrize(
+    ("field", "value"), [("memory", ["nothing"]), ("doc_id", "x"), ("since", 5), ("as_of", 5), ("types", None)]
+)
 def test_a_filter_of_the_wrong_form_is_refused(field: str, value: object) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         wire.filter_in({**wire.filter_out(SearchFilter("default")), field: value})
