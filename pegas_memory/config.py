@@ -20,7 +20,6 @@ from typing_extensions import Annotated
 from pegas_memory.errors import BadSettings
 
 DEFAULT_HOME = "~/.local/share/pegas-memory"
-TENANT_PATTERN = r"^[^\x00-\x1f\x7f]{1,64}$"
 
 
 class Settings(BaseSettings):
@@ -46,7 +45,7 @@ class Settings(BaseSettings):
     ollama_url: str = "http://127.0.0.1:11434"
     ollama_keep_alive: str = "5m"
     openai_api_key: SecretStr = SecretStr("")
-    tenant: str = Field(default="default", pattern=TENANT_PATTERN)
+    tenant: str = "default"
     ingest_roots: Annotated[tuple[Path, ...], NoDecode] = Field(default_factory=lambda: (Path.cwd(),))
     allow_private_urls: bool = False
     proxy_url: str = Field(default="", validation_alias=AliasChoices("PEGAS_PROXY_URL", "PROXY_URL", "proxy_url"))
@@ -62,6 +61,23 @@ class Settings(BaseSettings):
     @classmethod
     def _absolute_home(cls, value: Path) -> Path:
         return value.expanduser().absolute()
+
+    @field_validator("database_url", mode="after")
+    @classmethod
+    def _only_postgresql(cls, value: SecretStr) -> SecretStr:
+        scheme, found, rest = value.get_secret_value().partition("://")
+        if not scheme:
+            return value
+        if not found or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
+            raise ValueError("give an address such as postgresql://user:password@127.0.0.1:5434/pegas")
+        return SecretStr(f"postgresql+psycopg://{rest}")
+
+    @field_validator("tenant", mode="after")
+    @classmethod
+    def _tenant_name(cls, value: str) -> str:
+        if not 1 <= len(value) <= 64 or any(c < " " or c == "\x7f" for c in value):
+            raise ValueError("a tenant's name has 1 to 64 characters, none of them a control character")
+        return value
 
     @field_validator("ingest_roots", mode="before")
     @classmethod

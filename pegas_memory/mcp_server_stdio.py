@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ import time
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
     from pegas_memory.mcp_app import MemoryApp
@@ -32,9 +34,24 @@ GRACE_SECONDS = 1.5
 CLOSE_SECONDS = 1.0
 PARENT_CHECK_SECONDS = 1.0
 
-_HIGH = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
-_LOW = r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-_LONE_SURROGATE = re.compile(rf"{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}")
+LINE_BYTES = 64 * 1024 * 1024
+"""A longer line is thrown away as it comes in, and refused."""
+EDGE = 64 * 1024
+"""So much of either end of a broken line is looked through for the id of its request."""
+
+PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32602, -32603
+TOO_LONG = f"invalid_parameter: The message is longer than {LINE_BYTES // 2**20} MiB. Ingest a file instead."
+TOO_DEEP = (
+    "invalid_parameter: The message is nested too deep (at most 200 levels) or holds a number that is too long "
+    "(at most 4300 digits). Pass such data as text."
+)
+SURROGATE = "invalid_parameter: The message holds a lone surrogate, which is not Unicode. Decode the text first."
+BATCH = "invalid_request: MCP has no batches. Send each message as a line of its own."
+
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_ID = rf'"id"\s*:\s*({_STRING}|-?\d{{1,400}}(?:\.\d{{1,400}})?(?:[eE][+-]?\d{{1,3}})?)'
+_TOKEN = re.compile(rf'{_ID}(?=\s*(?:[,}}\]]|$))|"(?:[^"\\]|\\.?)*(?:"|$)|[\[\]{{}}]', re.DOTALL)
+_LAST_ID = re.compile(rf'{_ID}(?:\s*,\s*"(?:jsonrpc|method)"\s*:\s*{_STRING})*\s*\}}$', re.DOTALL)
 
 
 class BoundedStderr(io.TextIOBase):
@@ -73,23 +90,52 @@ class WireOut(io.TextIOWrapper):
             return written
 
 
-class WireIn(io.TextIOWrapper):
-    """The client's lines. Answers by itself the one kind that the SDK would drop without a reply
-    (JSON with a lone surrogate), and holds back the end until requests in flight are answered."""
+class WireIn(io.TextIOBase):
+    """The client's lines. Answers by itself those that the SDK would drop without a reply, whatever
+    their bytes, and holds back the end until requests in flight are answered."""
 
     def __init__(self, descriptor: int, out: WireOut) -> None:
-        super().__init__(os.fdopen(descriptor, "rb", closefd=False), encoding="utf-8", errors="replace")
+        self._raw = os.fdopen(descriptor, "rb", closefd=False)
         self._out = out
         self.app: MemoryApp | None = None
 
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
-        while line := super().readline(size):
-            refusal = _refusal(line)
-            if refusal is None:
+        while data := self._raw.readline(LINE_BYTES):
+            if len(data) == LINE_BYTES and not data.endswith(b"\n"):
+                self._refuse_long(data[:EDGE])
+                continue
+            line = data.decode("utf-8", "replace")
+            if not self._answered(line):
                 return line
-            self._out.write(refusal)
         self._drain()
         return ""
+
+    def _answered(self, line: str) -> bool:
+        """Whether the line needs no more answer. No line may end the thread that reads them."""
+        try:
+            replies = refusals(line)
+            for reply in replies or ():
+                self._out.write(reply)
+        except OSError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- the boundary: the next line must still be read
+            from pegas_memory.door_log import incident
+
+            self._out.write(_reply(find_id(line[:EDGE], line[-EDGE:]), INTERNAL_ERROR, incident(error, "message")))
+            return True
+        return replies is not None
+
+    def _refuse_long(self, head: bytes) -> None:
+        tail = b""
+        while more := self._raw.readline(EDGE):
+            tail = (tail + more)[-EDGE:]
+            if more.endswith(b"\n"):
+                break
+        known = find_id(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"))
+        self._out.write(_reply(known, INVALID_PARAMS, TOO_LONG))
 
     def _drain(self) -> None:
         """`printf … | server` closes its side at once; it is answered all the same."""
@@ -100,21 +146,93 @@ class WireIn(io.TextIOWrapper):
         time.sleep(0.05)
 
 
-def _refusal(line: str) -> str | None:
-    """The error reply to a request that holds a lone surrogate, else None."""
-    if not _LONE_SURROGATE.search(line):
-        return None
+def refusals(line: str) -> Iterable[str] | None:
+    """The replies to a line that the SDK would drop without one; None for a line that it handles."""
+    from mcp_types import JSONRPCRequest, jsonrpc_message_adapter
+
+    try:
+        if isinstance(jsonrpc_message_adapter.validate_json(line, by_name=False), JSONRPCRequest):
+            return None
+        message = json.loads(line)
+        if "id" not in message or "method" not in message or str(message["method"]).startswith("notifications/"):
+            return None
+    except (ValueError, RecursionError):
+        return _refused(line) if line.strip() else ()
+    return [_envelope_fault(message)]
+
+
+def _refused(line: str) -> Iterable[str]:
     try:
         message = json.loads(line)
         json.dumps(message, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
-        said = "invalid_parameter: The message holds a lone surrogate, which is not Unicode. Decode the text first."
-        known = message.get("id") if isinstance(message, dict) else None
-        reply = {"jsonrpc": "2.0", "id": known, "error": {"code": -32602, "message": said}}
-        return json.dumps(reply) + "\n" if known is not None else None
+        fault = INVALID_PARAMS, SURROGATE
+    except json.JSONDecodeError as error:
+        fault = PARSE_ERROR, f"parse_error: The line is not JSON: {error.msg} at character {error.pos + 1}."
     except (ValueError, RecursionError):
+        fault = INVALID_PARAMS, TOO_DEEP
+    else:
+        return _batch(message) if isinstance(message, list) else [_envelope_fault(message)]
+    return [_reply(find_id(line[:EDGE], line[-EDGE:]), *fault)]
+
+
+def _batch(messages: list[Any]) -> Iterator[str]:
+    """One refusal for each request, one without id when there is none."""
+    known = [number for number in map(_request_id, messages) if number is not None]
+    return (_reply(number, INVALID_REQUEST, BATCH) for number in known or [None])
+
+
+def _envelope_fault(message: Any) -> str:
+    """The refusal of JSON that is no request. Whatever is well formed can only be too deep."""
+    code, said = INVALID_REQUEST, ""
+    if not isinstance(message, dict):
+        said = "The message must be a JSON object."
+    elif message.get("jsonrpc") != "2.0":
+        said = 'The field "jsonrpc" must be "2.0".'
+    elif not isinstance(message.get("method"), str):
+        said = 'The field "method" must be a string.'
+    elif "id" in message and (isinstance(message["id"], bool) or not isinstance(message["id"], str | int)):
+        said = 'The field "id" must be a string or an integer.'
+    elif not isinstance(message.get("params", {}), dict | None):
+        said = 'The field "params" must be an object.'
+    else:
+        code = INVALID_PARAMS
+    return _reply(_request_id(message), code, f"invalid_request: {said}" if said else TOO_DEEP)
+
+
+def _request_id(message: Any) -> str | float | None:
+    """The id that a client waits for. That of an answer is not: it is a number of ours."""
+    if not isinstance(message, dict) or ("method" not in message and message.keys() & {"result", "error"}):
         return None
-    return None
+    return _usable(message.get("id"))
+
+
+def _usable(value: Any) -> str | float | None:
+    if isinstance(value, str):
+        return value
+    return value if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf else None
+
+
+def find_id(head: str, tail: str) -> str | float | None:
+    """The id of a request whose line is not JSON, from the first and last characters of the line: one
+    at the top level of the head, else one that closes the tail."""
+    depth = 0
+    found = None
+    for token in _TOKEN.finditer(head):
+        if token[1] is not None and depth <= 1:
+            found = token[1]
+            break
+        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
+    if found is None and (last := _LAST_ID.search(tail.rstrip().removesuffix("]"))):
+        found = last[1]
+    try:
+        return _usable(json.loads(found, strict=False)) if found else None
+    except ValueError:
+        return None
+
+
+def _reply(known: str | float | None, code: int, said: str) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": said}}) + "\n"
 
 
 def claim_wire() -> tuple[WireIn, WireOut]:
@@ -123,6 +241,7 @@ def claim_wire() -> tuple[WireIn, WireOut]:
     wire = WireIn(os.dup(0), out)
     for moved in (wire.fileno(), out.fileno()):
         os.set_inheritable(moved, False)
+        os.set_blocking(moved, True)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.dup2(2, 1)

@@ -18,7 +18,7 @@ from pegas_memory.db.outbox import Backfill, Batch, Change
 from pegas_memory.db.session import Database
 from pegas_memory.engine_client.place import Place
 from pegas_memory.errors import InputError, PegasError, Unavailable
-from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload
+from pegas_memory.model import FOREVER, Dense, EmbeddingModel, MemoryKind, Point, PointPayload
 from pegas_memory.qdrant_store import FORMAT, VectorIndex
 from pegas_memory.text import sha256
 from pegas_memory.vectors import Vectors, embedded_text
@@ -205,7 +205,7 @@ class EmbeddingProjection:
     def __init__(self, db: Database, vectors: Vectors) -> None:
         self._db = db
         self._vectors = vectors
-        self.consumer = embedding_consumer(vectors.model_name)
+        self.consumer = embedding_consumer(vectors.model)
 
     def project(self, changes: Sequence[Change]) -> None:
         for tenant, ids in _atoms_by_tenant(changes, but="embedded").items():
@@ -291,8 +291,9 @@ def _atoms_by_tenant(changes: Sequence[Change], but: str = "") -> dict[str, list
     return found
 
 
-def embedding_consumer(model_name: str) -> str:
-    return f"embedding:{model_name}"
+def embedding_consumer(model: EmbeddingModel) -> str:
+    """The dimension is part of it: an endpoint may come to serve another model under the same name."""
+    return f"embedding:{model.name}:{model.dimension}"
 
 
 def vector_consumer(target: str, model_name: str, dimension: int) -> str:

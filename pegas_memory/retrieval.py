@@ -18,7 +18,7 @@ from pegas_memory.db.atoms import AtomRow
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.decay import strength
 from pegas_memory.embedding import Embedder
-from pegas_memory.errors import BadCursor, InvalidParameter, Unavailable
+from pegas_memory.errors import BadCursor, InvalidParameter, Unavailable, WrongDimension
 from pegas_memory.model import (
     VISIBLE,
     ArmHits,
@@ -183,7 +183,7 @@ class Retrieval:
             return None
         try:
             return self._query_vector(query[:QUERY_LIMIT].strip())
-        except Unavailable as error:
+        except (Unavailable, WrongDimension) as error:
             if _since(started) > SLOW_FAILURE * 1000:
                 self._dense_after = time.monotonic() + DENSE_PAUSE
             degraded.append(Degraded("dense arm", f"{error.code}: {error.message}"))

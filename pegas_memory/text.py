@@ -22,6 +22,7 @@ METADATA_LIMIT = 64_000
 
 # C0 and C1 controls but tab and newline; U+FEFF (a byte order mark) inside a text is noise as well.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85]")
 _SPACE = re.compile(r"\s+")
 
 
@@ -33,7 +34,7 @@ def clean_text(value: str, *, field: str, max_characters: int, multiline: bool =
     """
     if len(value) > max_characters * 2:
         raise TextTooLong(f"`{field}` has {len(value):,} characters; at most {max_characters:,} fit.")
-    text = value.replace("\r\n", "\n").replace("\r", "\n")
+    text = _LINE_END.sub("\n", value)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -9,7 +9,7 @@ from typing import Protocol
 from pegas_memory.db import embeddings
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.embedding import EMBED_TEXT_VERSION, Embedder, parts_of
-from pegas_memory.model import ArmHits, Dense, Role, SearchFilter, SparseVector
+from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Role, SearchFilter, SparseVector
 from pegas_memory.text import sha256
 
 
@@ -34,6 +34,10 @@ class Vectors:
         self._embedder = embedder
 
     @property
+    def model(self) -> EmbeddingModel:
+        return self._embedder.model
+
+    @property
     def model_name(self) -> str:
         return self._embedder.model.name
 
@@ -48,7 +52,8 @@ class Vectors:
 
     def cached_in(self, conn: Connection, tenant: str, texts: Sequence[str]) -> dict[str, Dense]:
         hashes = {sha256(text): text for text in texts}
-        found = embeddings.fetch(conn, tenant, self.model_name, EMBED_TEXT_VERSION, list(hashes))
+        model = self._embedder.model
+        found = embeddings.fetch(conn, tenant, model.name, EMBED_TEXT_VERSION, model.dimension, list(hashes))
         return {hashes[h]: vector for h, vector in found.items()}
 
     def made(self, texts: Sequence[str]) -> dict[str, Dense]:

@@ -20,6 +20,15 @@ _RETRYABLE = frozenset({"40001", "40P01"})
 _DISK_FULL = frozenset({"53100"})
 _STARTING = frozenset({"", "57P01", "57P02", "57P03"})
 """No server there (no state at all), or one that is shutting down, crashed, or starting up."""
+_SAID = {
+    "": "PostgreSQL cannot be reached.",
+    "28P01": "PostgreSQL refused the login: the user or the password is wrong.",
+    "28000": "PostgreSQL refused the login.",
+    "3D000": "PostgreSQL has no database of that name.",
+    "57P03": "PostgreSQL is starting up or shutting down.",
+    "53300": "PostgreSQL takes no more connections.",
+    "57014": "The statement took too long and was cancelled.",
+}
 T = TypeVar("T")
 
 
@@ -111,6 +120,14 @@ def sqlstate_of(error: BaseException | None) -> str:
     return str(getattr(original, "sqlstate", "") or "")
 
 
+def _refusal_in(message: str) -> str:
+    """The state that a refused connection does not carry, by PostgreSQL's own words."""
+    for words, state in (("password authentication failed", "28P01"), ("no pg_hba.conf entry", "28000")):
+        if words in message:
+            return state
+    return "3D000" if "database" in message and "does not exist" in message else ""
+
+
 @contextmanager
 def translated() -> Iterator[None]:
     """Turn SQLAlchemy's errors into ours; the caller's own errors pass untouched."""
@@ -123,10 +140,10 @@ def translated() -> Iterator[None]:
     except PoolTimeout as error:
         raise DatabaseUnavailable("Every database connection is busy.") from error
     except DBAPIError as error:
-        state = sqlstate_of(error)
+        state = sqlstate_of(error) or _refusal_in(str(error.orig))
         if state in _DISK_FULL:
             raise DiskFull("PostgreSQL has no room left on its disk.") from error
-        raise DatabaseUnavailable(f"PostgreSQL answered with an error{f' ({state})' if state else ''}.") from error
+        raise DatabaseUnavailable(_SAID.get(state, f"PostgreSQL answered with an error ({state}).")) from error
     except SQLAlchemyError as error:
         raise DatabaseUnavailable("The database call failed.") from error
 

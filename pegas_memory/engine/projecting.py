@@ -43,6 +43,7 @@ class _Consumer:
     def __init__(self, db: Database, projection: Projection) -> None:
         self._db = db
         self._projection = projection
+        self.name = projection.consumer
         self._sync: Sync | None = None
         self._turn = Turn(db.url, projection.consumer)
 
@@ -207,9 +208,10 @@ class Projecting:
         return self._ingest_work(job, progress, stop)
 
     def _embedding_step(self) -> bool:
-        if self._open().embedding.step():
+        opened = self._open()
+        if opened.embedding.step():
             return True
-        return late_dedup.settle(self._db, self._vectors, self, datetime.now(UTC)) > 0
+        return late_dedup.settle(self._db, self._vectors, self, datetime.now(UTC), opened.vector.name) > 0
 
 
 def _sole_name(settings: Settings) -> str:

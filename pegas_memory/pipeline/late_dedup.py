@@ -5,18 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from pegas_memory.db import atoms, citations, links
+from pegas_memory.db import atoms, citations, links, outbox
 from pegas_memory.db.session import Database
 from pegas_memory.model import SearchFilter
 from pegas_memory.pipeline.learn import NEIGHBOURS, STANDING, is_same
 from pegas_memory.vectors import Searcher, Vectors, embedded_text
 
 
-def settle(db: Database, vectors: Vectors, searcher: Searcher, now: datetime, limit: int = 64) -> int:
-    """Look again at up to ``limit`` waiting atoms; one that an older atom already says is superseded by
+def settle(db: Database, vectors: Vectors, searcher: Searcher, now: datetime, consumer: str, limit: int = 64) -> int:
+    """Once the vector index (``consumer``) holds everything: look again at up to ``limit`` waiting atoms; one that an older atom already says is superseded by
     it and gives it its citations. Returns how many were looked at; raises ``Unavailable`` when the
     look is not possible yet."""
     with db.everything() as conn:
+        if outbox.pending(conn, [consumer], at_most=1):
+            return 0
         waiting = atoms.dedup_waiting(conn, limit)
     for tenant, atom_id in waiting:
         _settle_one(db, vectors, searcher, tenant, atom_id, now)

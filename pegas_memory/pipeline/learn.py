@@ -14,7 +14,7 @@ from pegas_memory.db.atoms import AtomRow, NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.dedup import Verdict, compare, profile_for
-from pegas_memory.errors import Unavailable
+from pegas_memory.errors import Unavailable, WrongDimension
 from pegas_memory.model import AtomType, Dense, Hit, SearchFilter, ShownAs
 from pegas_memory.text import collapse
 from pegas_memory.vectors import Searcher, Vectors, embedded_text
@@ -27,8 +27,13 @@ STANDING = frozenset({ShownAs.CANDIDATE, ShownAs.VERIFIED, ShownAs.CONTESTED, Sh
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
+    """``corrects`` is an atom that this one is never taken for, however alike; ``look_again`` asks for a second
+    look for near duplicates, since another process may be storing the same at this moment."""
+
     atom: NewAtom
     citations: tuple[NewCitation, ...] = ()
+    corrects: UUID | None = None
+    look_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class Learner:
             known = self._vectors.cached_in(conn, tenant, texts)
         try:
             plan.fresh = self._vectors.made([text for text in texts if text not in known])
-        except Unavailable:
+        except (Unavailable, WrongDimension):
             plan.pending = True
             return plan
         known |= plan.fresh
@@ -148,6 +153,10 @@ class Learner:
                 plan.vectors[identity] = known[parts[identity][0]]
         near_types = [lesson.atom for lesson in new if lesson.atom.type in NEAR_TYPES]
         self._match(tenant, near_types, plan, recent)
+        for lesson in new:
+            match = plan.matches.get(lesson.atom.identity)
+            if match is not None and match.atom_id == lesson.corrects:
+                del plan.matches[lesson.atom.identity]
         self._pair(near_types, plan)
         return plan
 
@@ -258,7 +267,7 @@ class Learner:
     def _insert(self, conn: Connection, tenant: str, new: Mapping[int, Lesson], plan: _Plan) -> dict[int, UUID]:
         """Ids by position; a lesson that turns out to stand already (in the batch, or since) has none."""
         ready = [
-            replace(lesson.atom, dedup_pending=plan.pending and lesson.atom.type in NEAR_TYPES)
+            replace(lesson.atom, dedup_pending=(plan.pending or lesson.look_again) and lesson.atom.type in NEAR_TYPES)
             for lesson in new.values()
         ]
         ids = atoms.insert_many(conn, tenant, ready)

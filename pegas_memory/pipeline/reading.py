@@ -79,12 +79,14 @@ def _fetched(payload: Mapping[str, Any], url: str, kind: DocumentKind | None, ti
 def files_below(folder: Path, roots: Sequence[Path]) -> Folder:
     """The files of readable kinds, at most ``MAX_FILES``, and what was passed over."""
     files: list[Path] = []
-    other_kinds = forbidden = over = 0
+    other_kinds = unnamed = forbidden = over = 0
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
         if path.suffix.lower() not in READABLE:
             other_kinds += 1
+        elif not _is_unicode(path):
+            unnamed += 1
         elif not _allowed(path, roots):
             forbidden += 1
         elif len(files) >= MAX_FILES:
@@ -93,10 +95,19 @@ def files_below(folder: Path, roots: Sequence[Path]) -> Folder:
             files.append(path)
     counts = (
         (other_kinds, "files of other kinds were left out"),
+        (unnamed, "files whose names are not valid Unicode were left out"),
         (forbidden, "hidden or forbidden files were left out"),
         (over, f"files beyond the first {MAX_FILES:,} were left out"),
     )
     return Folder(tuple(files), tuple(f"{count} {what}." for count, what in counts if count))
+
+
+def _is_unicode(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _allowed(path: Path, roots: Sequence[Path]) -> bool:

@@ -51,7 +51,7 @@ def ingest(
     payload = _payload(rooms, request)
     with rooms.db.tenant(tenant) as conn:
         job_id = jobs.create(conn, tenant, "ingest", payload)
-    rooms.wake()
+    rooms.nudge()
     if not request.wait:
         return job(rooms, tenant, job_id)
     return wait(rooms, tenant, job_id, wait_seconds, on_progress)
@@ -182,7 +182,7 @@ def retry(rooms: OpenRooms, tenant: str, job_id: UUID) -> IngestAnswer:
         again = jobs.retry(conn, tenant, job_id, {"proxy_url": rooms.settings.proxy_url})
     if not again:
         raise InvalidParameter(f"The job is {state.value}; only a failed or cancelled one can be retried.")
-    rooms.wake()
+    rooms.nudge()
     return wait(rooms, tenant, job_id, LONGEST_WAIT)
 
 

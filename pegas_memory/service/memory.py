@@ -66,7 +66,7 @@ def store(rooms: OpenRooms, tenant: str, request: StoreRequest) -> StoreAnswer:
             _relate(rooms, conn, tenant, learned, wanted_links, request.replaces)
         waiting.append(waiting_in(conn, consumers))
 
-    lessons = [Lesson(atom)]
+    lessons = [Lesson(atom, corrects=request.replaces, look_again=True)]
     (learned,), xid = rooms.learner.learn(tenant, lessons, rooms.recent(tenant), prepare=prepare, finish=finish)
     rooms.written.note(tenant, xid)
     unchanged = learned.status == ShownAs.RETRACTED.value or request.replaces == learned.atom_id
@@ -137,7 +137,7 @@ def _citing(conn: Connection, tenant: str, lesson: Lesson, source: SourceRef) ->
     """The lesson citing its source; the document that the source is gets made when it is new."""
     doc_id = documents.cite_source(conn, tenant, uri=source.uri, title=source.title, authority=source.authority)
     citation = NewCitation(doc_id, source.quote, locator_text=source.locator)
-    return Lesson(replace(lesson.atom, doc_id=doc_id), (citation,))
+    return replace(lesson, atom=replace(lesson.atom, doc_id=doc_id), citations=(citation,))
 
 
 def _check_replaceable(rooms: OpenRooms, tenant: str, atom_id: UUID) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,8 @@ from pegas_memory.outbox_sync import embedding_consumer, vector_consumer, vector
 from pegas_memory.pipeline import Learner, Recent
 from pegas_memory.retrieval import Retrieval
 from pegas_memory.vectors import Searcher, Vectors
+
+log = logging.getLogger(__name__)
 
 OWN_WRITES_WAIT = 2.0
 RECENT_KEPT = 400
@@ -50,6 +53,13 @@ class OpenRooms:
         self.retrieval = Retrieval(self.db, self.embedder, self.searcher)
         self.written = OwnWrites(self)
 
+    def nudge(self) -> None:
+        """Wake the worker if it can be reached; what was committed stays so, and NOTIFY reaches it as well."""
+        try:
+            self.wake()
+        except Unavailable as error:
+            log.info("worker not woken: %s", error.code)
+
     def recent(self, tenant: str) -> Recent:
         """What this process stored last for the tenant."""
         return self._recent.setdefault(tenant, Recent(keep=RECENT_KEPT))
@@ -71,7 +81,7 @@ class OpenRooms:
         if model is None:
             return []
         target = vector_target(self.settings)
-        return [vector_consumer(target, model.name, model.dimension), embedding_consumer(model.name)]
+        return [vector_consumer(target, model.name, model.dimension), embedding_consumer(model)]
 
 
 class OwnWrites:
@@ -85,7 +95,7 @@ class OwnWrites:
     def note(self, tenant: str, xid: int) -> None:
         with self._lock:
             self._last[tenant] = max(xid, self._last.get(tenant, 0))
-        self._rooms.wake()
+        self._rooms.nudge()
 
     def settle(self, tenant: str) -> tuple[int, float]:
         """Wait for this process's last write, and a moment for others'. Returns how many changes of

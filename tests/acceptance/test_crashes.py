@@ -186,3 +186,28 @@ def test_the_embedder_s_model_changes(settings: Settings, embeddings: HashedEmbe
             assert len(memory.search(SearchRequest(query="metres", mode=SearchMode.DENSE)).results) == 2
     shards = {path.name for path in (Path(settings.home) / "vectors").iterdir() if path.is_dir()}
     assert len(shards) == 2
+
+
+def test_the_endpoint_serves_another_dimension_under_the_same_name(
+    settings: Settings, embeddings: HashedEmbeddingServer
+) -> None:
+    with PegasMemory.open(settings) as memory:
+        for n in range(20):
+            memory.store(StoreRequest(claim=f"Buoy {n} lies {n} miles from the harbour."))
+        memory.search(SearchRequest(query="buoy"))
+    with EngineClient(settings) as client:
+        client.shutdown()
+    embeddings.dimension = 96
+    with PegasMemory.open(settings) as memory:
+        claim = "Buoy 17 lies 17 miles from the harbour."
+        deadline = time.monotonic() + 40
+        while True:
+            answer = memory.search(SearchRequest(query=claim, mode=SearchMode.DENSE))
+            if answer.results and not answer.pending and not answer.degraded:
+                break
+            assert answer.pending or answer.degraded or answer.results, "an empty answer must say why"
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert answer.results[0].claim == claim
+        assert len(memory.search(SearchRequest(query="buoy", mode=SearchMode.DENSE, limit=50)).results) == 20
+        assert memory.stats().projections["vector"].failed == 0

@@ -246,6 +246,39 @@ def test_gaps_are_changed(raw: RawClient) -> None:
     listed = ask(raw, "memory_list_gaps", status="closed")["gaps"]
     (found,) = [entry for entry in listed if entry["gap_id"] == gap["gap_id"]]
     assert found["answered_by"] == [answer["atom_id"]]
+    assert found["priority"] == 0.9, "what the caller did not say stays"
+    ask(raw, "memory_add_gap", gap_id=gap["gap_id"], question="Which gap was changed?", priority=0.5, tags="changed")
+    (changed,) = ask(raw, "memory_list_gaps", status="closed", tags="changed")["gaps"]
+    assert (changed["question"], changed["priority"]) == ("Which gap was changed?", 0.5)
+    assert changed["gap_id"] == gap["gap_id"]
+
+
+def test_a_gap_without_a_priority_has_the_default(raw: RawClient) -> None:
+    gap = ask(raw, "memory_add_gap", question="How urgent is a gap of which nobody says it?")
+    (found,) = [one for one in ask(raw, "memory_list_gaps", limit=100)["gaps"] if one["gap_id"] == gap["gap_id"]]
+    assert found["priority"] == 0.5
+
+
+@pytest.mark.parametrize("detail", [True, False])
+def test_statistics_show_no_place_of_the_machine(raw: RawClient, settings: dict[str, str], detail: bool) -> None:
+    result = raw.call("memory_stats", detail=detail)
+    answer = fits("memory_stats", result)
+    assert (answer["detail"] is not None) is detail
+    if detail:
+        assert answer["detail"]["parts"]["postgres"]["state"].startswith("running")
+    for said in (text_of(result), json.dumps(answer)):
+        assert settings["PEGAS_HOME"] not in said
+        assert "/tmp/" not in said
+
+
+@pytest.mark.parametrize("tool", ["memory_search", "memory_list_gaps"])
+def test_tags_mean_any_of_them(raw: RawClient, tool: str) -> None:
+    for n, tag in enumerate(("ebb", "flood")):
+        ask(raw, "memory_store", claim=f"The tide of pier {n} is {tag}.", tags=tag)
+        ask(raw, "memory_add_gap", question=f"When is the {tag} of pier {n}?", tags=tag)
+    answer = ask(raw, tool, tags=["ebb", "flood", "neither"])
+    found = answer["results"] if tool == "memory_search" else answer["gaps"]
+    assert len(found) == 2
 
 
 def test_a_second_server_finds_what_the_first_stored(raw: RawClient, settings: dict[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -199,6 +200,33 @@ def test_replacing_keeps_the_history(memory: LocalMemory) -> None:
     assert claims(memory, "capital of Kazakhstan") == ["The capital of Kazakhstan is Nur-Sultan."]
 
 
+def test_a_correction_of_the_spelling_is_not_taken_for_a_copy(memory: LocalMemory) -> None:
+    old = put(memory, "ежик спит зимой")
+    answer = memory.store(StoreRequest(claim="Ёжик спит зимой.", replaces=old))
+    assert (answer.created, answer.replaced) == (True, old)
+    assert claims(memory, "ёжик") == ["Ёжик спит зимой."]
+
+
+def test_two_that_were_stored_at_the_same_moment_become_one(memory: LocalMemory) -> None:
+    """As from two processes: each stored before the other could be seen."""
+    first = memory.store(StoreRequest(claim="Ёжик спит зимой.", source=SourceRef(uri="https://a.example")))
+    memory.rooms._recent.clear()
+    memory.searcher.broken = True
+    second = memory.store(StoreRequest(claim="ежик спит зимой", source=SourceRef(uri="https://b.example")))
+    memory.searcher.broken = False
+    assert second.created
+    for _ in range(500):
+        results = memory.search(SearchRequest(query="ёжик")).results
+        if len(results) == 1:
+            break
+        time.sleep(0.02)
+    (found,) = results
+    assert found.atom_id == first.atom_id
+    assert {c.uri for c in found.citations} == {"https://a.example", "https://b.example"}
+    (gone,) = memory.search(SearchRequest(ids=(second.atom_id,))).results
+    assert (gone.status, gone.superseded_by) == ("superseded", first.atom_id)
+
+
 def test_what_was_believed_then(memory: LocalMemory) -> None:
     old = put(memory, "The office is in Kazan.")
     between = datetime.now(UTC)
@@ -359,7 +387,9 @@ def test_no_fake_vector_when_the_embedder_is_down(memory: LocalMemory, embedding
     assert {r.claim for r in found.results} == {"Ёжик спит зимой.", "ежик спит зимой"}
     with memory.rooms.db.tenant(memory.tenant) as conn:
         stored = conn.execute(text("SELECT count(*) FROM pm_embedding")).scalar_one()
-        assert conn.execute(text("SELECT count(*) FROM pm_atom WHERE dedup_pending")).scalar_one() == 1
+        assert conn.execute(
+            text("SELECT dedup_pending FROM pm_atom WHERE id = :id"), {"id": answer.atom_id}
+        ).scalar_one()
     assert stored == 1
     embedding_server.fault = Fault.NONE
     memory.worker.wake()

@@ -91,7 +91,7 @@ def local_memory(
         learner = Learner(db, vectors, searcher)
 
         def embed_step() -> bool:
-            return into_cache.step() or late_dedup.settle(db, vectors, searcher, clock()) > 0
+            return into_cache.step() or late_dedup.settle(db, vectors, searcher, clock(), consumer) > 0
 
         worker = Worker(
             url,
