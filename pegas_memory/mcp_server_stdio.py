@@ -90,20 +90,18 @@ class WireOut(io.TextIOWrapper):
             return written
 
 
-class WireIn(io.TextIOBase):
+class WireIn(io.TextIOWrapper):
     """The client's lines. Answers by itself those that the SDK would drop without a reply, whatever
     their bytes, and holds back the end until requests in flight are answered."""
 
     def __init__(self, descriptor: int, out: WireOut) -> None:
-        self._raw = os.fdopen(descriptor, "rb", closefd=False)
+        self._bytes = os.fdopen(descriptor, "rb", closefd=False)
+        super().__init__(self._bytes, encoding="utf-8")
         self._out = out
         self.app: MemoryApp | None = None
 
-    def fileno(self) -> int:
-        return self._raw.fileno()
-
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
-        while data := self._raw.readline(LINE_BYTES):
+    def readline(self, _size: int = -1, /) -> str:  # type: ignore[override]
+        while data := self._bytes.readline(LINE_BYTES):
             if len(data) == LINE_BYTES and not data.endswith(b"\n"):
                 self._refuse_long(data[:EDGE])
                 continue
@@ -130,7 +128,7 @@ class WireIn(io.TextIOBase):
 
     def _refuse_long(self, head: bytes) -> None:
         tail = b""
-        while more := self._raw.readline(EDGE):
+        while more := self._bytes.readline(EDGE):
             tail = (tail + more)[-EDGE:]
             if more.endswith(b"\n"):
                 break
@@ -179,7 +177,9 @@ def _refused(line: str) -> Iterable[str]:
 def _batch(messages: list[Any]) -> Iterator[str]:
     """One refusal for each request, one without id when there is none."""
     known = [number for number in map(_request_id, messages) if number is not None]
-    return (_reply(number, INVALID_REQUEST, BATCH) for number in known or [None])
+    if not known:
+        return iter([_reply(None, INVALID_REQUEST, BATCH)])
+    return (_reply(number, INVALID_REQUEST, BATCH) for number in known)
 
 
 def _envelope_fault(message: Any) -> str:
@@ -195,6 +195,8 @@ def _envelope_fault(message: Any) -> str:
         said = 'The field "id" must be a string or an integer.'
     elif not isinstance(message.get("params", {}), dict | None):
         said = 'The field "params" must be an object.'
+    elif message.keys() & {"result", "error"}:
+        said = 'A request has neither "result" nor "error".'
     else:
         code = INVALID_PARAMS
     return _reply(_request_id(message), code, f"invalid_request: {said}" if said else TOO_DEEP)

@@ -202,17 +202,22 @@ def passed(conn: Connection, consumers: Sequence[str], xid: int) -> bool:
     ).scalar_one()
 
 
-def pending(conn: Connection, consumers: Sequence[str], *, at_most: int = 10_000) -> int:
+def pending(conn: Connection, consumers: list[str], *, at_most: int = 10_000) -> int:
     """How many outbox rows of the transaction's tenant wait for these consumers, counted up to ``at_most``."""
-    return int(
-        conn.execute(
-            text(
-                f"SELECT count(*) FROM (SELECT FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
-                f" WHERE p.consumer = ANY(:consumers) AND {FROM_FIRST} LIMIT :at_most) waiting"
-            ),
-            {"consumers": list(consumers), "at_most": at_most},
-        ).scalar_one()
-    )
+    return progress(conn, consumers, at_most=at_most)[0]
+
+
+def progress(conn: Connection, consumers: list[str], *, at_most: int = 10_000) -> tuple[int, bool]:
+    """As :func:`pending`, and whether each of the consumers is known and completely filled from the tables."""
+    row = conn.execute(
+        text(
+            f"SELECT (SELECT count(*) FROM (SELECT FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
+            f" WHERE p.consumer = ANY(:consumers) AND {FROM_FIRST} LIMIT :at_most) waiting),"
+            " (SELECT count(*) FROM pm_projection WHERE consumer = ANY(:consumers) AND NOT backfilling)"
+        ),
+        {"consumers": consumers, "at_most": at_most},
+    ).one()
+    return int(row[0]), row[1] == len(consumers)
 
 
 def unread(conn: Connection, *, at_most: int = 10_000) -> int:

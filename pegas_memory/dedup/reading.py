@@ -7,8 +7,9 @@ import unicodedata
 from functools import lru_cache
 
 from pegas_memory.dedup import lexicon
+from pegas_memory.dedup.signs import signs
 from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
-from pegas_memory.dedup.vocabulary import UNITS, look_up, meaning
+from pegas_memory.dedup.vocabulary import CANONICAL_UNITS, UNITS, look_up, meaning
 from pegas_memory.text import language_of
 
 _SCAN = re.compile(
@@ -32,6 +33,7 @@ _INNER_CAPITAL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]|^[A-ZА-ЯЁ]{2,}")
 _CAMEL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]")
 _TECHNICAL = re.compile(r"[\d_/@:+#.]")
 _INITIALS = re.compile(r"(?:[A-ZА-ЯЁ]\.){1,2}[A-ZА-ЯЁ][^\W\d_]{2,}$")
+_DAY_HALVES = ("am", "pm")
 _CURRENCIES = "$€£₽¥"
 _SIGNS = {"<": "compare -", ">": "compare +", "≤": "compare -", "≥": "compare +", "=": "equal", "≠": "unequal"}
 
@@ -51,10 +53,13 @@ class _Reader:
         self.plain: list[str] = []
         self.fronted = 0
         self.russian = language_of(text) == "ru"
+        self.shouted = _is_shouted(text)
         self._clear()
         self.initial = True
         self.currency = ""
         self.phrase = ""
+        self.raw = ""
+        self.ended = 0
 
     def _clear(self) -> None:
         self.before = ""
@@ -64,6 +69,8 @@ class _Reader:
     def read(self) -> Reading:
         for match in _SCAN.finditer(self.text):
             getattr(self, f"_on_{match.lastgroup if match.lastgroup != 'suffix' else 'number'}")(match)
+            self.ended = match.end()
+        self._strand()
         tokens = _dated(self.tokens)
         return Reading(
             tuple(tokens),
@@ -72,15 +79,37 @@ class _Reader:
             tuple(self.plain),
             self.fronted,
             self.russian,
+            signs(self.text),
+            self.shouted,
         )
 
-    def _add(self, kind: Kind, key: str, form: str, *, capital: bool = False, compound: bool = False) -> None:
+    def _add(
+        self,
+        kind: Kind,
+        key: str,
+        form: str,
+        *,
+        capital: bool = False,
+        compound: bool = False,
+        raw: str = "",
+        initials: bool = False,
+    ) -> None:
         before = self.before or self.phrase
-        self.tokens.append(Token(kind, key, form, before, self.be, self.negated, self.initial, capital, compound))
+        self.tokens.append(
+            Token(
+                kind, key, form, before, self.be, self.negated, self.initial, capital, compound, raw or form, initials
+            )
+        )
         modifies = kind is Kind.NUMBER or (kind is not Kind.NAME and RU_ADJECTIVE.search(form) is not None)
         self._clear()
         self.phrase = before if modifies else ""
         self.initial = False
+
+    def _strand(self) -> None:
+        """A preposition that no word follows is a word of its own: the pump is on, is off."""
+        if self.before and self.before not in lexicon.NEGATIONS:
+            word, self.before = self.before, ""
+            self._add(Kind.IDENTIFIER, f"{word}-", word)
 
     def _on_url(self, match: re.Match[str]) -> None:
         form = match.group().rstrip(".,;")
@@ -122,6 +151,8 @@ class _Reader:
 
     def _on_sign(self, match: re.Match[str]) -> None:
         sign = match.group()
+        if sign[0] in ".!?…:;,":
+            self._strand()
         if sign[0] in ".!?…:;":
             self.initial = self.initial or sign[0] not in ":;"
         elif sign == ",":
@@ -142,10 +173,16 @@ class _Reader:
         raw = match.group().rstrip(".:'@/")
         raw = raw[:-2] if raw.endswith("'s") else raw
         word = _folded(raw)
+        if self._is_letter_name(raw, word, match.start()):
+            self.plain.append(raw)
+            self._add(Kind.IDENTIFIER, word if word in _DAY_HALVES else raw, word, raw=raw)
+            return
         if CYRILLIC.search(word) and _LATIN.search(word):
             word = word.translate(_LOOKALIKES)
         if word in lexicon.ARTICLES:
             return
+        if word in lexicon.PREPOSITIONS:
+            self._strand()
         self.plain.append(word)
         if word in lexicon.PREPOSITIONS or word in lexicon.FUNCTION or word in lexicon.NEGATIONS:
             self.phrase = ""
@@ -168,18 +205,29 @@ class _Reader:
             return
         self.initial = False
 
+    def _is_letter_name(self, raw: str, word: str, place: int) -> bool:
+        """«Сервер А», «vitamin A», "10:30 am": short words that would otherwise be taken for function words."""
+        if word in _DAY_HALVES:
+            return bool(self.tokens) and not self.text[self.ended : place].strip() and self._after_digit()
+        return len(raw) == 1 and raw.isupper() and not self.initial and not self.shouted and raw != "I"
+
+    def _after_digit(self) -> bool:
+        return self.text[: self.ended].rstrip(". ")[-1:].isdigit()
+
     def _is_month(self, raw: str) -> bool:
         return raw == "May" and (not self.initial or self.before != "")
 
     def _content(self, raw: str, word: str) -> None:
         if initials := _INITIALS.match(raw):
-            for part in raw.split("."):
-                self._single(part, _folded(part))
+            *letters, surname = raw.split(".")
+            for letter in letters:
+                self._add(Kind.NAME, _folded(letter), _folded(letter), capital=True, raw=letter, initials=True)
+            self._single(surname, _folded(surname))
             self.plain[-1:] = [_folded(part) for part in initials.group().split(".")]
         elif "-" in word and not _TECHNICAL.search(word):
             self._compound(raw)
         elif _TECHNICAL.search(word):
-            self._add(Kind.IDENTIFIER, word, word)
+            self._add(Kind.IDENTIFIER, raw, word, raw=raw)
         else:
             self._single(raw, word)
 
@@ -203,14 +251,19 @@ class _Reader:
             self._add(Kind.NUMBER, f"{10.0 ** lexicon.SCALES[word]:.6g}", word)
             return
         if _CAMEL.search(raw):
-            self._add(Kind.IDENTIFIER, word, word, capital=capital)
+            self._add(Kind.IDENTIFIER, raw, word, capital=capital, raw=raw)
             return
         kind, key = meaning(word)
+        if kind is Kind.UNIT and len(word) <= 3 and raw not in CANONICAL_UNITS:
+            key = f"={raw}"
+        if kind in (Kind.WORD, Kind.POLE) and len(word) <= 2 and word != "г":
+            self._add(Kind.IDENTIFIER, raw, word, capital=capital, raw=raw)
+            return
         if kind is Kind.UNIT and key == "y" and after_number and re.fullmatch(r"(?:1\d|20)\d\d", self.tokens[-1].key):
             return
         if kind is Kind.WORD and capital and (not self.initial or _INNER_CAPITAL.search(raw)):
             kind = Kind.NAME
-        self._add(kind, key, word, capital=capital, compound=compound and kind in (Kind.WORD, Kind.NAME))
+        self._add(kind, key, word, capital=capital, raw=raw, compound=compound and kind in (Kind.WORD, Kind.NAME))
 
     def _scale(self, power: int) -> bool:
         last = self.tokens[-1]
@@ -227,6 +280,10 @@ class _Reader:
         if unit == "g" and re.fullmatch(r"(?:1\d|20)\d\d", self.tokens[-1].key) and word == "г":
             return
         self._add(Kind.UNIT, unit, word)
+
+
+def _is_shouted(text: str) -> bool:
+    return text.isupper() and sum(word.isalpha() for word in text.split()) >= 3
 
 
 def _month(raw: str, word: str, before: str, after_number: bool) -> int:

@@ -8,7 +8,6 @@ from enum import IntEnum
 
 CYRILLIC = re.compile("[а-я]")
 RU_ADJECTIVE = re.compile(r"(?:ый|ий|ой|ая|яя|ое|ее|ые|ие|ого|его|ому|ему|ым|им|ых|их|ую|юю|ыми|ими)$")
-_ADVERB = re.compile(r"^[a-z]{3,}ly$")
 
 
 class Kind(IntEnum):
@@ -40,6 +39,10 @@ class Token:
     initial: bool = False
     capital: bool = False
     compound: bool = False
+    raw: str = ""
+    """As it is written, letter for letter."""
+    initials: bool = False
+    """One letter in front of a surname: Э.Сноуден."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,6 @@ class Reading:
     fronted: int
     """How many of ``plain`` stand before a first comma, when the claim opens with a preposition; else 0."""
     russian: bool
-
-
-def is_adverb(token: Token) -> bool:
-    return token.kind is Kind.WORD and bool(_ADVERB.match(token.form))
+    signs: tuple[str, ...]
+    shouted: bool
+    """Written in capitals throughout."""

@@ -24,7 +24,7 @@ def difference(db: Database, index: VectorIndex, consumer: str) -> str | None:
     held = _held(index)
     wanted = _wanted(db)
     with db.everything() as conn:
-        if outbox.pending(conn, consumer, at_most=1):
+        if outbox.pending(conn, [consumer], at_most=1):
             return None
         failed = outbox.failed_count(conn, consumer)
     extra = held.keys() - wanted.keys()

@@ -6,6 +6,7 @@ path the socket is reached through an open descriptor of its folder, so no share
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -17,9 +18,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pegas_memory import wire
-from pegas_memory.errors import EngineUnavailable, HomeNotWritable, PegasError
+from pegas_memory.errors import DiskFull, EngineUnavailable, HomeNotWritable, PegasError
 
 LONGEST_ADDRESS = 100
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def refusal(error: OSError, what: str) -> PegasError:
+    """What the file system's ``error`` means for PEGAS_HOME: DiskFull or HomeNotWritable."""
+    if error.errno in _NO_SPACE:
+        return DiskFull("The disk of PEGAS_HOME is full.")
+    return HomeNotWritable(f"{what} ({error.strerror}).")
 
 
 class Place:
@@ -38,7 +47,7 @@ class Place:
         """Make the folders.
 
         Raises:
-            HomeNotWritable: PEGAS_HOME cannot be made or written to, or belongs to another user.
+            HomeNotWritable: PEGAS_HOME cannot be made or written to, or belongs to another user. DiskFull.
         """
         try:
             self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,14 +56,14 @@ class Place:
                 if folder.stat().st_mode & 0o077:
                     folder.chmod(0o700)
         except OSError as error:
-            raise HomeNotWritable(f"PEGAS_HOME cannot be written to ({error.strerror}).") from error
+            raise refusal(error, "PEGAS_HOME cannot be written to") from error
 
     def identity(self) -> str:
         """A random name of this home, made at first need: its path is no name, since two machines may
         use the same path with one database.
 
         Raises:
-            HomeNotWritable.
+            HomeNotWritable, DiskFull.
         """
         file = self.home / "home-id"
         try:
@@ -67,7 +76,7 @@ class Place:
                 made.unlink()
             return file.read_text(encoding="ascii").strip()
         except OSError as error:
-            raise HomeNotWritable(f"PEGAS_HOME cannot be written to ({error.strerror}).") from error
+            raise refusal(error, "PEGAS_HOME cannot be written to") from error
 
     def dial(self, timeout: float) -> socket.socket:
         """A connection to whoever listens.
@@ -89,8 +98,12 @@ class Place:
         """The listening socket, mode 0600. Only for the holder of the engine lock: what stood there goes.
 
         Raises:
-            HomeNotWritable: the file system takes no socket here.
+            HomeNotWritable: the file system takes no socket here, or something that is no file is in its place.
+            DiskFull.
         """
+        if self.socket.is_dir() and not self.socket.is_symlink():
+            raise HomeNotWritable(f"A folder stands where the engine's socket has to be (run/{self.socket.name}).",
+                                  "Remove that folder from PEGAS_HOME.")  # fmt: skip
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             self.socket.unlink(missing_ok=True)
@@ -100,7 +113,7 @@ class Place:
             listener.listen(backlog)
         except OSError as error:
             listener.close()
-            raise HomeNotWritable(f"PEGAS_HOME takes no socket ({error.strerror}).") from error
+            raise refusal(error, "PEGAS_HOME takes no socket") from error
         return listener
 
     @contextmanager
@@ -120,7 +133,8 @@ class Place:
         try:
             self.last_error.write_text(content, encoding="utf-8")
         except OSError:
-            return  # the folder is gone or full: the callers will meet that themselves
+            with suppress(OSError):
+                self.last_error.unlink(missing_ok=True)  # half of it, or an older one; the exit code says the rest
 
     def noted_error(self) -> PegasError | None:
         try:
@@ -129,7 +143,11 @@ class Place:
             return None
 
     def forget_error(self) -> None:
-        self.last_error.unlink(missing_ok=True)
+        """Raises HomeNotWritable."""
+        try:
+            self.last_error.unlink(missing_ok=True)
+        except OSError as error:
+            raise refusal(error, "PEGAS_HOME cannot be written to") from error
 
 
 class FileLock:
@@ -143,12 +161,12 @@ class FileLock:
         """True once held; False after ``wait`` seconds, or as soon as ``give_up()`` says so.
 
         Raises:
-            HomeNotWritable: the lock file cannot be opened.
+            HomeNotWritable: the lock file cannot be opened. DiskFull: nor made.
         """
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise HomeNotWritable(f"A lock below PEGAS_HOME cannot be taken ({error.strerror}).") from error
+            raise refusal(error, "A lock below PEGAS_HOME cannot be taken") from error
         deadline = time.monotonic() + wait
         while not _try_flock(descriptor):
             if time.monotonic() >= deadline or give_up():
@@ -159,10 +177,11 @@ class FileLock:
         return True
 
     def write(self, content: str) -> None:
-        """Say in the file who holds it (for people; nothing is decided by it)."""
+        """Say in the file who holds it: for people, so that a full disk, which cannot take it, ends nobody."""
         if self._descriptor is not None:
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, content.encode(), 0)
+            with suppress(OSError):
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, content.encode(), 0)
 
     def in_place(self) -> bool:
         """False when the file we hold is no longer the one that newcomers would lock."""

@@ -13,9 +13,9 @@ from pegas_memory.vectors import Searcher, Vectors, embedded_text
 
 
 def settle(db: Database, vectors: Vectors, searcher: Searcher, now: datetime, consumer: str, limit: int = 64) -> int:
-    """Once the vector index (``consumer``) holds everything: look again at up to ``limit`` waiting atoms; one that an older atom already says is superseded by
-    it and gives it its citations. Returns how many were looked at; raises ``Unavailable`` when the
-    look is not possible yet."""
+    """Once the vector index (``consumer``) holds everything: look again at up to ``limit`` waiting atoms; one
+    that an older atom already says is superseded by it and gives it what it carried. Returns how many were
+    looked at; raises ``Unavailable`` when the look is not possible yet."""
     with db.everything() as conn:
         if outbox.pending(conn, [consumer], at_most=1):
             return 0

@@ -78,7 +78,7 @@ def gather(rooms: OpenRooms, tenant: str, request: ContextRequest) -> ContextAns
         raise EmptyText("`question` is empty.")
     if not MIN_TOKENS <= request.max_tokens <= MAX_TOKENS:
         raise InvalidParameter(f"`max_tokens` is {request.max_tokens}; it must be from {MIN_TOKENS} to {MAX_TOKENS:,}.")
-    pending, _ = rooms.written.settle(tenant)
+    settled = rooms.written.settle(tenant)
     search = SearchRequest(
         query=question,
         limit=CANDIDATES,
@@ -101,8 +101,8 @@ def gather(rooms: OpenRooms, tenant: str, request: ContextRequest) -> ContextAns
         contradictions=tuple(contradictions),
         gaps=tuple(open_gaps),
         enough=bool(shown),
-        degraded=tuple(found.degraded),
-        pending=pending,
+        degraded=(*settled.degraded, *found.degraded),
+        pending=settled.pending,
     )
 
 

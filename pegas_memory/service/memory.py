@@ -190,12 +190,12 @@ def _link_end(conn: Connection, tenant: str, dst: str) -> tuple[str, UUID]:
 
 def search(rooms: OpenRooms, tenant: str, request: SearchRequest) -> SearchAnswer:
     """Search; waits, bounded, for writes of a moment before to be findable."""
-    pending, waited = rooms.written.settle(tenant)
+    settled = rooms.written.settle(tenant)
     found = rooms.retrieval.search(tenant, request, rooms.clock())
     return SearchAnswer(
         results=tuple(found.results),
         next_cursor=found.next_cursor,
-        degraded=tuple(found.degraded),
-        pending=pending,
-        timings={**found.timings, "wait": waited},
+        degraded=(*settled.degraded, *found.degraded),
+        pending=settled.pending,
+        timings={**found.timings, "wait": settled.waited},
     )

@@ -84,6 +84,19 @@ class OpenRooms:
         return [vector_consumer(target, model.name, model.dimension), embedding_consumer(model)]
 
 
+FILLING = (Degraded("vector index", "it is being filled from PostgreSQL; results may be incomplete"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How many changes of the tenant still wait for the vector index, why answers may be incomplete
+    besides, and the milliseconds that were waited."""
+
+    pending: int
+    degraded: tuple[Degraded, ...]
+    waited: float
+
+
 class OwnWrites:
     """Lets a search see what was stored a moment before: it waits, bounded, until that is projected."""
 
@@ -97,12 +110,11 @@ class OwnWrites:
             self._last[tenant] = max(xid, self._last.get(tenant, 0))
         self._rooms.nudge()
 
-    def settle(self, tenant: str) -> tuple[int, float]:
-        """Wait for this process's last write, and a moment for others'. Returns how many changes of
-        the tenant still wait for the vector index, and the milliseconds spent."""
+    def settle(self, tenant: str) -> Settled:
+        """Wait for this process's last write, and a moment for others'."""
         started = time.perf_counter()
         consumers = self._rooms.consumers()
-        waiting = self._pending(tenant, consumers)
+        waiting, filled = self._progress(tenant, consumers)
         with self._lock:
             mine = self._last.get(tenant, 0)
         while waiting and consumers:
@@ -111,22 +123,22 @@ class OwnWrites:
             if spent > (OWN_WRITES_WAIT if own else OTHERS_WRITES_WAIT):
                 break
             time.sleep(0.004)
-            waiting = self._pending(tenant, consumers)
-        return waiting, (time.perf_counter() - started) * 1000
+            waiting, filled = self._progress(tenant, consumers)
+        return Settled(waiting, () if filled else FILLING, (time.perf_counter() - started) * 1000)
 
     def pending(self, tenant: str) -> int:
-        return self._pending(tenant, self._rooms.consumers())
+        return self._progress(tenant, self._rooms.consumers())[0]
 
-    def _pending(self, tenant: str, consumers: Sequence[str]) -> int:
+    def _progress(self, tenant: str, consumers: list[str]) -> tuple[int, bool]:
         with self._rooms.db.tenant(tenant) as conn:
-            return waiting_in(conn, consumers)
+            return outbox.progress(conn, consumers) if consumers else (outbox.unread(conn), True)
 
     def _passed(self, tenant: str, consumers: Sequence[str], xid: int) -> bool:
         with self._rooms.db.tenant(tenant) as conn:
             return outbox.passed(conn, consumers, xid)
 
 
-def waiting_in(conn: Connection, consumers: Sequence[str]) -> int:
+def waiting_in(conn: Connection, consumers: list[str]) -> int:
     """Changes of the transaction's tenant that cannot be found by vector yet."""
     return outbox.pending(conn, consumers) if consumers else outbox.unread(conn)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import anyio
 import pytest
 from mcp import MCPError
 
+from pegas_memory import mcp_server_stdio
 from tests.support.mcp_client import (
     CONSOLE,
     HANDSHAKE,
@@ -203,12 +206,184 @@ def test_the_locale_does_not_matter(locale: dict[str, str]) -> None:
         assert raw.close() == 0
 
 
-def test_garbage_on_the_wire_is_survived(shared: RawClient) -> None:
-    assert shared.process.stdin is not None
-    for line in (b"hello\n", b"\n", b"[]\n", b"{}\n", b'{"jsonrpc":"2.0"}\n', b"\xff\xfe\x00\n", b'{"id":1\n'):
-        shared.process.stdin.write(line)
-    shared.process.stdin.flush()
+def write_lines(client: RawClient, *lines: bytes) -> None:
+    assert client.process.stdin is not None
+    for line in lines:
+        client.process.stdin.write(line + b"\n")
+    client.process.stdin.flush()
+
+
+def tool_call(number: int, arguments: str) -> str:
+    params = f'{{"name":"memory_search","arguments":{arguments}}}'
+    return f'{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{params}}}'
+
+
+DEEP = "[" * 210 + "]" * 210
+UNANSWERABLE = [
+    (tool_call(9001, f'{{"query":{DEEP}}}'), 9001, -32602),
+    (tool_call(9002, '{"query":' + "[" * 5000 + "]" * 5000 + "}"), 9002, -32602),
+    (tool_call(9003, '{"limit":' + "9" * 5000 + "}"), 9003, -32602),
+    (f'{{"method":"ping","params":{{"id":8,"a":{DEEP}}},"jsonrpc":"2.0","id":9004}}', 9004, -32602),
+    (f'{{"method":"ping","params":{{"x":"{"y" * 70_000}","a":{DEEP}}},"jsonrpc":"2.0","id":9005}}', 9005, -32602),
+    (tool_call(9006, '{"limit":1},}'), 9006, -32700),
+    (tool_call(9007, '{"query":"not closed}'), 9007, -32700),
+    ('{"jsonrpc":"2.0","id":"quo\\"ted","method":"ping"', 'quo"ted', -32700),
+    ('{"method":"a"b","params":{"id":7},"jsonrpc":"2.0","id":9008}', 9008, -32700),
+    ("hello", None, -32700),
+    ('{"jsonrpc":"2.0","method":"ping","params":{"id":7},}', None, -32700),
+    ('{"jsonrpc":"2.0","id":' + "9" * 5000 + ',"method":"ping"}', None, -32602),
+    ('{"jsonrpc":"2.0","id":9010,"method":5}', 9010, -32600),
+    ('{"jsonrpc":"2.0","id":9011}', 9011, -32600),
+    ('{"jsonrpc":"1.0","id":9012,"method":"ping"}', 9012, -32600),
+    ('{"id":9013,"method":"ping"}', 9013, -32600),
+    ('{"jsonrpc":"2.0","id":"nine","method":"tools/list","params":[]}', "nine", -32600),
+    ('{"jsonrpc":"2.0","id":9014.5,"method":"ping"}', 9014.5, -32600),
+    ('{"jsonrpc":"2.0","id":9015,"method":"ping","error":{"code":1,"message":"x"}}', 9015, -32600),
+    ('{"jsonrpc":"2.0","id":NaN,"method":"ping"}', None, -32600),
+    ('{"jsonrpc":"2.0","id":true,"method":"ping"}', None, -32600),
+    ('{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600),
+    ('{"jsonrpc":"2.0","id":9016,"result":5}', None, -32600),
+    ('[{"jsonrpc":"2.0","id":9017,"method":"ping"}]', 9017, -32600),
+    ("[]", None, -32600),
+    ("5", None, -32600),
+    ("{}", None, -32600),
+]
+
+
+@pytest.mark.parametrize(("line", "number", "code"), UNANSWERABLE, ids=range(len(UNANSWERABLE)))
+def test_what_is_no_request_is_answered_all_the_same(
+    shared: RawClient, line: str, number: str | float | None, code: int
+) -> None:
+    write_lines(shared, line.encode())
+    error = shared.reply(number, 20)["error"]
+    assert error["code"] == code
+    assert error["message"]
+    assert not shared.kept
+
+
+def test_each_request_of_a_batch_is_refused(shared: RawClient) -> None:
+    write_lines(shared, b'[{"jsonrpc":"2.0","id":9101,"method":"ping"},{"method":"x"},7,{"id":"nine two"}]')
+    for number in (9101, "nine two"):
+        assert shared.reply(number, 20)["error"]["code"] == -32600
+    assert not shared.kept
+
+
+def test_notifications_and_empty_lines_are_not_answered(shared: RawClient) -> None:
+    write_lines(
+        shared,
+        b"",
+        b" \t\r",
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}\r',
+        b'{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":123456}}',
+    )
     assert shared.request("ping")["result"] == {}
+    assert not shared.kept
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_line_of_endless_length_is_refused_in_bounded_memory(raw: RawClient, last: bool) -> None:
+    assert raw.process.stdin is not None
+    raw.process.stdin.write(
+        b'{"jsonrpc":"2.0",' + (b"" if last else b'"id":9201,') + b'"method":"tools/call","params":"'
+    )
+    for _ in range(300):
+        raw.process.stdin.write(b"x" * 2**20)
+    raw.process.stdin.write(b'"' + (b',"id":9201' if last else b"") + b"}\n")
+    raw.process.stdin.flush()
+    error = raw.reply(9201, 60)["error"]
+    assert (error["code"], "64 MiB" in error["message"]) == (-32602, True)
+    assert raw.request("ping")["result"] == {}
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{raw.process.pid}/status").read_text())
+    assert peak is not None
+    assert int(peak[1]) < 280 * 1024
+    assert raw.close() == 0
+
+
+def mutated(chance: random.Random, line: bytes) -> bytes:
+    """``line`` with one to four places changed, still one line."""
+    changed = bytearray(line)
+    for _ in range(chance.randint(1, 4)):
+        start = chance.randrange(len(changed))
+        end = start + chance.choice((0, 1, 1, 2, 9))
+        changed[start:end] = chance.choice(
+            (
+                b"",
+                bytes([chance.randrange(256)]),
+                changed[end : end + 9],
+                b'"',
+                b"\\",
+                b"{",
+                b"]",
+                b"\\ud800",
+                b"9" * 5000,
+            )
+        )
+        changed = changed or bytearray(b"x")
+    return bytes(changed.replace(b"\n", b" "))
+
+
+def awaited(line: bytes) -> str | int | None:
+    """The id that is sure to be answered when the line is JSON, else None."""
+    try:
+        message = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    number = message.get("id") if isinstance(message, dict) and "method" in message else None
+    return number if isinstance(number, str | int) and not isinstance(number, bool) else None
+
+
+def test_two_thousand_mutated_lines_leave_the_server_answering(raw: RawClient) -> None:
+    chance = random.Random(20_26)
+    lines = []
+    for number in range(100_000, 102_000):
+        request = tool_call(number, '{"query":"echo Привет","limit":1}')
+        if number % 2:
+            request = f'{{"method":"ping","params":{{"_meta":{{"a":[1.5,true,null]}}}},"jsonrpc":"2.0","id":{number}}}'
+        lines.append(mutated(chance, request.encode()))
+    write_lines(raw, *lines)
+    assert raw.request("ping")["result"] == {}
+    numbers = {number for number in map(awaited, lines) if number is not None}
+    broken = sum(awaited(line) is None for line in lines)
+    assert min(len(numbers), broken) > 300, "the mutations cover both kinds of lines"
+    for number in numbers:
+        raw.reply(number, 30)
+    assert raw.close() == 0
+    assert sum(b'"error"' in line for line in raw.lines) > broken * 0.9
+
+
+def test_a_failure_while_a_line_is_judged_costs_only_that_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(line: str) -> None:
+        if "boom" in line:
+            raise MemoryError
+
+    monkeypatch.setattr(mcp_server_stdio, "refusals", fails)
+    reading, writing = os.pipe()
+    answers, out = os.pipe()
+    try:
+        os.write(writing, b'{"id":5,"method":"boom"}\n{"id":6}\n')
+        wire = mcp_server_stdio.WireIn(reading, mcp_server_stdio.WireOut(out))
+        assert wire.readline() == '{"id":6}\n'
+        answer = json.loads(os.read(answers, 4096))
+        assert (answer["id"], answer["error"]["code"]) == (5, -32603)
+    finally:
+        for descriptor in (reading, writing, answers, out):
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '"id":"' * 20_000,
+        '"id":1' + " " * 100_000,
+        '"' + '\\"' * 60_000,
+        '"id"' + " " * 100_000,
+        '{"id":"' + "\\" * 99_999,
+    ],
+)
+def test_looking_for_an_id_takes_no_time(line: str) -> None:
+    """Patterns with nested repeats would take minutes for these, and the reader with them."""
+    assert mcp_server_stdio.find_id(line[: mcp_server_stdio.EDGE], line[-mcp_server_stdio.EDGE :]) in (None, 1)
 
 
 # --- ends ----------------------------------------------------------------------------------------
