@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -20,6 +21,13 @@ from typing_extensions import Annotated
 from pegas_memory.errors import BadSettings
 
 DEFAULT_HOME = "~/.local/share/pegas-memory"
+
+
+_FORMS = {
+    "llm": (r"(ollama|openai|gguf):.+", "ollama:MODEL, openai:MODEL@URL or gguf:PATH"),
+    "search": (r"searxng:.+|ddgs|brave:.+", "searxng:URL, ddgs or brave:KEY"),
+    "consolidate_every": (r"\d+[smhd]", "a number with s, m, h or d, such as 4h"),
+}
 
 
 class Settings(BaseSettings):
@@ -56,6 +64,19 @@ class Settings(BaseSettings):
     auto_infer: bool = False
     consolidate_every: str = "4h"
     engine_idle_seconds: float = Field(default=600.0, ge=1.0)
+
+    @field_validator("home", mode="before")
+    @classmethod
+    def _empty_home_is_none(cls, value: Any) -> Any:
+        return value if str(value).strip() else DEFAULT_HOME
+
+    @field_validator("llm", "search", "consolidate_every", mode="after")
+    @classmethod
+    def _of_known_form(cls, value: str, info: ValidationInfo) -> str:
+        form, said = _FORMS[str(info.field_name)]
+        if value and not re.fullmatch(form, value):
+            raise ValueError(f"give {said}")
+        return value
 
     @field_validator("home", mode="after")
     @classmethod

@@ -219,4 +219,4 @@ class EmbedderMisbehaved(Unavailable):
 
 class Cancelled(Unavailable):
     code = "cancelled"
-    default_hint = "The call was cancelled; nothing half written remains."
+    default_hint = "What was stored before stays; nothing stands half written."

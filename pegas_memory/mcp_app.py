@@ -206,7 +206,9 @@ def _success(answer: Any, whole: bool) -> types.CallToolResult:
 
 
 def error_result(text: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=fitted(text))], is_error=True)
+    """A tool error. A file name in it may be no Unicode, and the SDK's writer would end of that."""
+    sendable = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return types.CallToolResult(content=[types.TextContent(text=fitted(sendable))], is_error=True)
 
 
 def build_server(app: MemoryApp, version: str) -> Server[Any]:

@@ -50,7 +50,8 @@ BATCH = "invalid_request: MCP has no batches. Send each message as a line of its
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _ID = rf'"id"\s*:\s*({_STRING}|-?\d{{1,400}}(?:\.\d{{1,400}})?(?:[eE][+-]?\d{{1,3}})?)'
-_TOKEN = re.compile(rf'{_ID}(?=\s*(?:[,}}\]]|$))|"(?:[^"\\]|\\.?)*(?:"|$)|[\[\]{{}}]', re.DOTALL)
+_FIRST_ID = re.compile(rf"{_ID}(?=\s*(?:[,}}\]]|$))", re.DOTALL)
+_TOKEN = re.compile(rf'{_FIRST_ID.pattern}|"(?:[^"\\]|\\.?)*(?:"|$)|[\[\]{{}}]', re.DOTALL)
 _LAST_ID = re.compile(rf'{_ID}(?:\s*,\s*"(?:jsonrpc|method)"\s*:\s*{_STRING})*\s*\}}$', re.DOTALL)
 
 
@@ -217,7 +218,8 @@ def _usable(value: Any) -> str | float | None:
 
 def find_id(head: str, tail: str) -> str | float | None:
     """The id of a request whose line is not JSON, from the first and last characters of the line: one
-    at the top level of the head, else one that closes the tail."""
+    at the top level of the head, else, where quotes or brackets do not match, one that stands before
+    the parameters or closes the tail."""
     depth = 0
     found = None
     for token in _TOKEN.finditer(head):
@@ -225,8 +227,9 @@ def find_id(head: str, tail: str) -> str | float | None:
             found = token[1]
             break
         depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token[0], 0)
-    if found is None and (last := _LAST_ID.search(tail.rstrip().removesuffix("]"))):
-        found = last[1]
+    if found is None:
+        plain = _FIRST_ID.search(head.partition('"params"')[0]) or _LAST_ID.search(tail.rstrip().removesuffix("]"))
+        found = plain and plain[1]
     try:
         return _usable(json.loads(found, strict=False)) if found else None
     except ValueError:
@@ -281,19 +284,19 @@ def _configure_logging() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
-def _leave(app: MemoryApp) -> NoReturn:
+def _leave(app: MemoryApp, status: int = 0) -> NoReturn:
     """Close what is open, within bounds, and end. Not ``sys.exit``: the thread that reads the wire
     and calls that cannot be stopped would keep the process."""
-    threading.Thread(target=_force_exit, daemon=True).start()
+    threading.Thread(target=_force_exit, args=(status,), daemon=True).start()
     app.cancel_all()
     app.memory.close(CLOSE_SECONDS)
     logging.shutdown()
-    os._exit(0)
+    os._exit(status)
 
 
-def _force_exit() -> None:
+def _force_exit(status: int) -> None:
     time.sleep(CLOSE_SECONDS + 0.5)
-    os._exit(0)
+    os._exit(status)
 
 
 def _watch_parent(app: MemoryApp, parent: int) -> None:
@@ -337,12 +340,17 @@ def run(wire: WireIn, out: WireOut, parent: int, opener: Any = open_memory) -> N
     _configure_logging()
     import anyio
 
+    from pegas_memory.door_log import incident
     from pegas_memory.mcp_app import MemoryApp
 
     app = MemoryApp(opener)
     wire.app = app
+    status = 0
     try:
         anyio.run(_serve, wire, out, app, parent)
-    except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-        logging.getLogger("pegas_memory.mcp").info("the client closed the connection")
-    _leave(app)
+    except* (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError) as gone:
+        logging.getLogger("pegas_memory.mcp").info("the connection ended: %r", gone.exceptions)
+    except* Exception as error:  # noqa: BLE001 -- the boundary: told as an incident and by the status
+        incident(error, "server")
+        status = 1
+    _leave(app, status)

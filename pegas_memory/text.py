@@ -94,6 +94,11 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).replace("ё", "е")
 
 
+def tail_of(text: str, max_characters: int) -> str:
+    """The end of ``text``, marked when its beginning was left out; a locator says the most at its end."""
+    return text if len(text) <= max_characters else "…" + text[1 - max_characters :]
+
+
 # Direction marks and line separators would let a quoted text look like something else.
 _DECEPTIVE = re.compile("[\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 

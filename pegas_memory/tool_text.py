@@ -14,6 +14,7 @@ from typing import Any
 
 from pegas_memory import model
 from pegas_memory.text import quoted as text_quoted
+from pegas_memory.text import tail_of
 
 TEXT_LIMIT_BYTES = 20_000
 BRIEF = 3_000
@@ -135,7 +136,7 @@ def _citation(result: model.SearchResult, room: int) -> str:
     same = _collapsed(first.quote) in ("", _collapsed(result.claim))
     quote = "" if same else f": {_line(first.quote, room)}"
     uri = f" {_line(first.uri, 200)}" if _opens(first.uri) and first.uri != first.title else ""
-    where = f", at {_line(first.locator.removeprefix(f'{first.title}, '), 80)}" if first.locator else ""
+    where = f", at {_line(tail_of(first.locator.removeprefix(f'{first.title}, '), 80), 80)}" if first.locator else ""
     return f"{name}{uri}{where}{quote}{f' (+{others} more)' if others > 0 else ''}"
 
 

@@ -17,6 +17,9 @@ from pegas_memory.errors import PegasError
 log = logging.getLogger(__name__)
 
 OUTBOX, JOB = "pegas_outbox", "pegas_job"
+JOB_LANES = 2
+"""Jobs at a time: one that is long, or hangs and does not hear its cancel, holds up no short one of somebody
+else. Not more: reading and embedding are bound by the processor, which searches need too."""
 TICK_SECONDS = 1.0
 UPKEEP_SECONDS = 60.0
 LONGEST_PAUSE = 15.0
@@ -91,7 +94,8 @@ class Lane:
 
 class Worker:
     """Each projection by name, and ``run_job(stop)``, do one piece of work and say whether there is
-    more; a job is expected to look at ``stop`` and to leave soon after it is set."""
+    more; a job is expected to look at ``stop`` and to leave soon after it is set. With several
+    ``job_lanes`` ``run_job`` is called by as many threads, each for a job of its own."""
 
     def __init__(
         self,
@@ -99,13 +103,14 @@ class Worker:
         *,
         project: Mapping[str, Callable[[], bool]],
         run_job: Callable[[threading.Event], bool],
+        job_lanes: int = 1,
         upkeep: Callable[[], None] | None = None,
         tick: float = TICK_SECONDS,
     ) -> None:
         self._url = database_url
         self._projections = [Lane(name, _unstoppable(step), tick) for name, step in project.items()]
-        self._jobs = Lane("jobs", run_job, tick)
-        self._lanes = [*self._projections, self._jobs]
+        self._jobs = [Lane(f"jobs {n}" if n > 1 else "jobs", run_job, tick) for n in range(1, job_lanes + 1)]
+        self._lanes = [*self._projections, *self._jobs]
         if upkeep is not None:
             self._lanes.append(Lane("upkeep", _once(upkeep), UPKEEP_SECONDS))
         self._listening = False
@@ -129,7 +134,11 @@ class Worker:
     def wake(self) -> None:
         """Look for work now."""
         self.wake_projections()
-        self._jobs.wake()
+        self.wake_jobs()
+
+    def wake_jobs(self) -> None:
+        for lane in self._jobs:
+            lane.wake()
 
     def wake_projections(self) -> None:
         for lane in self._projections:
@@ -138,7 +147,7 @@ class Worker:
     @property
     def busy(self) -> bool:
         """Whether work is under way or waits; upkeep does not count, and work that fails is not waited for."""
-        return self._jobs.busy or any(lane.busy for lane in self._projections)
+        return any(lane.busy for lane in (*self._jobs, *self._projections))
 
     def status(self) -> dict[str, object]:
         """Plain values: whether NOTIFY is heard, and each lane's state."""
@@ -168,7 +177,7 @@ class Worker:
                 if OUTBOX in heard:
                     self.wake_projections()
                 if JOB in heard:
-                    self._jobs.wake()
+                    self.wake_jobs()
         finally:
             self._listening = False
             listener.close()

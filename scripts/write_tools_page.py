@@ -9,19 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pegas_memory.mcp_tools import TOOLS, ToolSpec
+from pegas_memory.mcp_tools import NOT_YET, TOOLS, ToolSpec
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"
-LATER = frozenset(
-    {
-        "memory_verify",
-        "memory_store_code",
-        "memory_search_code",
-        "memory_code_graph",
-        "memory_infer",
-        "memory_query_graph",
-    }
-)
 INTRODUCTION = """\
 # The tools
 
@@ -52,7 +42,7 @@ def _section(number: int, spec: ToolSpec) -> str:
         _row(name, part, required=name in schema.get("required", ())) for name, part in schema["properties"].items()
     ]
     answer = ", ".join(f"`{name}`" for name in spec.output_schema()["properties"])
-    note = "\n*Declared now, works in a later version: answers `not_available_yet`.*\n" if spec.name in LATER else ""
+    note = "\n*Declared now, works in a later version: answers `not_available_yet`.*\n" if spec.name in NOT_YET else ""
     return (
         f"## {number}. `{spec.name}`\n{note}\n{spec.description}\n\n{_hints(spec)}\n\n"
         f"| parameter | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + f"\n\nAnswers: {answer}.\n"

@@ -66,13 +66,14 @@ def call(speaker: Speaker, tool: str, given: Mapping[str, Any]) -> None:
 def ingest_all(speaker: Speaker, sources: Sequence[str], given: Mapping[str, Any]) -> bool:
     """Ingest each source to its end, one after the other; False when one of them failed."""
     spec = tools_by_name()["memory_ingest"]
-    uses = [spec.call(parse_arguments(spec.params, {**given, **_source(speaker, source)})) for source in sources]
+    asked = [{**given, **_source(speaker, source), "wait": False} for source in sources]
+    uses = [spec.call(parse_arguments(spec.params, one)) for one in asked]
     ended: list[Any] = []
     good = True
     with opened() as (memory, _), _progress(speaker, sources) as show:
         for source, use in zip(sources, uses, strict=True):
             try:
-                answer = _to_the_end(memory, use(memory, Event()), show)
+                answer = _to_the_end(memory, use(memory, Event()), show, speaker)
             except PegasError as error:
                 good = False
                 said = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -97,12 +98,22 @@ def _source(speaker: Speaker, source: str) -> dict[str, Any]:
     return {"source": str(Path(source).expanduser().absolute())}
 
 
-def _to_the_end(memory: Memory, answer: IngestAnswer, show: Callable[[IngestAnswer], None]) -> IngestAnswer:
-    while answer.state in RUNNING:
+def _to_the_end(
+    memory: Memory, answer: IngestAnswer, show: Callable[[IngestAnswer], None], speaker: Speaker
+) -> IngestAnswer:
+    """Wait for the job; an interrupt cancels it and says what became of it."""
+    try:
+        pause = 0.02
+        while answer.state in RUNNING:
+            show(answer)
+            time.sleep(pause)
+            pause = min(POLL_SECONDS, pause * 1.5)
+            answer = memory.job(answer.job_id)
         show(answer)
-        time.sleep(POLL_SECONDS)
-        answer = memory.job(answer.job_id)
-    show(answer)
+    except KeyboardInterrupt:
+        stopped = memory.cancel_job(answer.job_id)
+        speaker.note(f"Interrupted. Job {stopped.job_id} is {stopped.state}; what it stored stays.")
+        raise
     return answer
 
 

@@ -142,8 +142,11 @@ def put(conn: Connection, tenant: str, new: NewDocument) -> DocumentRow:
     return DocumentRow(*row)
 
 
-def replace_chunks(conn: Connection, tenant: str, doc_id: UUID, chunks: Sequence[Chunk]) -> list[UUID]:
-    """The document's chunks become exactly these; one whose text is unchanged keeps its id.
+def replace_chunks(
+    conn: Connection, tenant: str, doc_id: UUID, chunks: Sequence[Chunk], *, keep_ids: bool = True
+) -> list[UUID]:
+    """The document's chunks become exactly these; one whose text is unchanged keeps its id, unless
+    ``keep_ids`` is false: then what cites the old ones is outdated.
 
     Returns an id for each chunk, in order."""
     known: dict[str, list[UUID]] = {}
@@ -156,7 +159,7 @@ def replace_chunks(conn: Connection, tenant: str, doc_id: UUID, chunks: Sequence
     rows: list[dict[str, object]] = []
     for chunk in chunks:
         chunk_hash = sha256(chunk.text)
-        reusable = known.get(chunk_hash)
+        reusable = known.get(chunk_hash) if keep_ids else None
         ids.append(reusable.pop() if reusable else new_id())
         rows.append(
             {

@@ -53,10 +53,16 @@ def create(conn: Connection, tenant: str, kind: str, payload: Mapping[str, Any])
     job_id = new_id()
     conn.execute(
         text("INSERT INTO pm_job (tenant, id, kind, payload) VALUES (:tenant, :id, :kind, CAST(:payload AS jsonb))"),
-        {"tenant": tenant, "id": job_id, "kind": kind, "payload": json.dumps(payload, ensure_ascii=False)},
+        {"tenant": tenant, "id": job_id, "kind": kind, "payload": _json(payload)},
     )
     _wake(conn)
     return job_id
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    """As jsonb takes it: a text from outside may hold a NUL or half a surrogate pair, and no job may hang on
+    how it failed."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\\u0000", "")
 
 
 def _wake(conn: Connection) -> None:
@@ -95,7 +101,7 @@ def heartbeat(conn: Connection, job: JobRow, progress: Mapping[str, Any] | None 
             "tenant": job.tenant,
             "id": job.id,
             "attempts": job.attempts,
-            "progress": None if progress is None else json.dumps(progress, ensure_ascii=False),
+            "progress": None if progress is None else _json(progress),
         },
     ).one_or_none()
     return row is None or bool(row[0])
@@ -123,8 +129,8 @@ def finish(
             "id": job.id,
             "attempts": job.attempts,
             "state": state.value,
-            "result": json.dumps(result or {}, ensure_ascii=False),
-            "error": json.dumps(error or {}, ensure_ascii=False),
+            "result": _json(result or {}),
+            "error": _json(error or {}),
         },
     )
     _wake(conn)
@@ -188,7 +194,7 @@ def retry(conn: Connection, tenant: str, job_id: UUID, anew: Mapping[str, Any]) 
             " payload = payload || CAST(:anew AS jsonb) || jsonb_build_object('attempts_before', attempts)"
             " WHERE tenant = :tenant AND id = :id AND state IN ('failed', 'cancelled') RETURNING id"
         ),
-        {"tenant": tenant, "id": job_id, "anew": json.dumps(anew)},
+        {"tenant": tenant, "id": job_id, "anew": _json(anew)},
     ).one_or_none()
     _wake(conn)
     return again is not None

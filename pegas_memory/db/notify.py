@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import psycopg
-from sqlalchemy.engine import make_url
 
+from pegas_memory.db.session import conninfo_of
 from pegas_memory.errors import DatabaseUnavailable
 
 
@@ -36,9 +36,8 @@ class Listener:
 
     def _connect(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            url = make_url(self._url).set(drivername="postgresql")
             self._connection = psycopg.connect(
-                url.render_as_string(hide_password=False), autocommit=True, connect_timeout=10,
+                conninfo_of(self._url), autocommit=True, connect_timeout=10,
                 application_name="pegas-memory listener",
             )  # fmt: skip
             for channel in self._channels:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from psycopg.conninfo import make_conninfo
 from sqlalchemy import Connection as Connection
 from sqlalchemy import create_engine, event, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -113,6 +115,21 @@ class Database:
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def conninfo_of(url: str) -> str:
+    """The libpq form of a SQLAlchemy URL. Not by rendering the URL: it writes a space as ``+``, which libpq
+    does not read as one."""
+    parsed = make_url(url)
+    given = {
+        "host": parsed.host,
+        "port": parsed.port,
+        "user": parsed.username,
+        "password": parsed.password,
+        "dbname": parsed.database,
+    }
+    named = {name: value for name, value in given.items() if value is not None}
+    return make_conninfo("", **named, **{name: str(value) for name, value in parsed.query.items()})
 
 
 def sqlstate_of(error: BaseException | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 
 import psycopg
-from sqlalchemy.engine import make_url
 
+from pegas_memory.db.session import conninfo_of
 from pegas_memory.errors import DatabaseUnavailable
 
 
@@ -40,9 +40,8 @@ class Turn:
 
     def _connect(self) -> psycopg.Connection:
         if self._connection is None:
-            url = make_url(self._url).set(drivername="postgresql").render_as_string(hide_password=False)
             self._connection = psycopg.connect(
-                url, autocommit=True, connect_timeout=10, application_name="pegas-memory turn"
+                conninfo_of(self._url), autocommit=True, connect_timeout=10, application_name="pegas-memory turn"
             )
         return self._connection
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pegas_memory.dedup.alignment import align
-from pegas_memory.dedup.guards import conflict, forms, replaced
+from pegas_memory.dedup.guards import conflict, forms
 from pegas_memory.dedup.profiles import DedupProfile, profile_for
 from pegas_memory.dedup.reading import read
 
@@ -46,9 +46,7 @@ def explain(new: str, old: str, cosine: float, profile: DedupProfile) -> Compari
     if _STRUCTURED.search(new) or _STRUCTURED.search(old):
         return _structured(new, old)
     first, second = read(new), read(old)
-    if first.plain == second.plain:
-        return Comparison(Verdict.SAME, "the same words")
-    if max(len(first.tokens), len(second.tokens)) > MAX_TOKENS:
+    if max(len(first.tokens), len(second.tokens)) > MAX_TOKENS and first.plain != second.plain:
         return Comparison(Verdict.DIFFERENT, "long texts with different words")
     found = align(first, second)
     if reason := conflict(found):
@@ -56,8 +54,6 @@ def explain(new: str, old: str, cosine: float, profile: DedupProfile) -> Compari
     if found.unlike and cosine < profile.reworded:
         words = forms((*found.only_new, *found.only_old)) or "words of one sense"
         return Comparison(Verdict.DIFFERENT, f"reworded ({words}) and cosine {cosine:.3f} is below {profile.reworded}")
-    if cosine < profile.replaced and (reason := replaced(found)):
-        return Comparison(Verdict.DIFFERENT, f"{reason} and cosine {cosine:.3f} is below {profile.replaced}")
     return Comparison(Verdict.SAME, "no difference in what is said" if not found.unlike else "reworded")
 
 

@@ -15,6 +15,7 @@ _NAME_ENDINGS = frozenset(
     ями ых их ыми ими""".split()
 ) | {""}
 _SK = re.compile(r"[а-я]{0,3}ск[а-я]{2,3}$")
+_VERB_TAIL = re.compile(r"[а-я]?[аеиоуыя]?(?:л|ла|ло|ли|н|на|но|ны|т|та|то|ты|ть)(?:ся|сь)?$")
 _FLEETING = re.compile(r"([бвгджзклмнпрстфхцчшщ])[ео]([бвгджзклмнпрстфхцчшщ])$")
 
 
@@ -43,11 +44,10 @@ def align(new: Reading, old: Reading) -> Alignment:
     pairs: list[tuple[int, int]] = []
     for key in (_by_form, _by_key):
         pairs += _take_equal(free_new, free_old, key)
-    reworded = sum(
-        1 for i, j in pairs if new.tokens[i].kind is Kind.POLE and root(new.tokens[i]) != root(old.tokens[j])
-    )
+    reworded = sum(1 for i, j in pairs if _is_synonym(new.tokens[i], old.tokens[j]))
+    plural = "all" in new.quantifiers and "all" in old.quantifiers
     for i, token in list(free_new.items()):
-        j = next((j for j, other in free_old.items() if kin(token, other)), None)
+        j = next((j for j, other in free_old.items() if kin(token, other) or (plural and _is_plural(token, other))), None)
         if j is not None:
             pairs.append((i, j))
             del free_new[i], free_old[j]
@@ -67,6 +67,17 @@ def root(token: Token) -> str:
     return stem(token.form)[:5]
 
 
+def _is_synonym(a: Token, b: Token) -> bool:
+    return a.form != b.form and a.kind in (Kind.WORD, Kind.POLE) and root(a) != root(b)
+
+
+def _is_plural(a: Token, b: Token) -> bool:
+    """All users receive, every user receives."""
+    shorter, longer = sorted((a.form, b.form), key=len)
+    nominal = a.kind in (Kind.WORD, Kind.POLE) and b.kind in (Kind.WORD, Kind.POLE)
+    return nominal and len(shorter) > 2 and longer == f"{shorter}s" and shorter[-1] != "s"
+
+
 def _take_equal(
     free_new: dict[int, Token], free_old: dict[int, Token], key: Callable[[Token], str]
 ) -> list[tuple[int, int]]:
@@ -83,18 +94,19 @@ def _take_equal(
 
 
 def kin(a: Token, b: Token) -> bool:
+    """Whether two tokens of unlike key are one name, or forms of one Russian verb."""
     if Kind.NAME in (a.kind, b.kind):
         if a.kind in (Kind.NAME, Kind.WORD) and b.kind in (Kind.NAME, Kind.WORD):
-            return same_name(a.form, b.form) or _initial_of(a.form, b.form) or _derived(a.form, b.form)
+            return same_name(a.form, b.form) or _initial_of(a, b) or _derived(a.form, b.form)
         return False
     if a.kind is not Kind.WORD or b.kind is not Kind.WORD:
         return False
     common = common_prefix(a.form, b.form)
-    return common >= 5 and common >= 0.6 * max(len(a.form), len(b.form))
+    return common >= 5 and all(_VERB_TAIL.match(token.form, common - 1) for token in (a, b))
 
 
-def _initial_of(a: str, b: str) -> bool:
-    return a[0] == b[0] and a.isalpha() and (len(a) == 1) != (len(b) == 1)
+def _initial_of(a: Token, b: Token) -> bool:
+    return a.initials != b.initials and a.form[0] == b.form[0]
 
 
 def _derived(a: str, b: str) -> bool:

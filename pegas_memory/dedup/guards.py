@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pegas_memory.dedup.alignment import Alignment, common_prefix, kin, root
-from pegas_memory.dedup.lexicon import LOOSE_PREPOSITIONS, NEGATIVE_PREFIXES
-from pegas_memory.dedup.order import RU_VERB, order
+from pegas_memory.dedup.lexicon import DROPPABLE, LOOSE_PREPOSITIONS, NEGATIVE_PREFIXES
+from pegas_memory.dedup.order import may_be_noun, order
 from pegas_memory.dedup.tokens import CYRILLIC, STRICT, Kind, Token
+from pegas_memory.dedup.vocabulary import poles
 
 MAX_REWORDED = 0.34
 """Share of content words that may differ between copies; beyond it the claims say different things
 whatever the cosine. Swept 0.2…0.6 with the thresholds of ``profiles`` on the same pairs."""
 
 _RU_PAST = re.compile(r"[аеиоуыя]л(?:а|о|и)?(?:сь|ся)?$")
+_RU_PASSIVE = re.compile(r"[аеиоуыя]н(?:а|о|ы)?$")
+_YO = str.maketrans("ёЁ", "еЕ")
 _RU_PRESENT = re.compile(r"(?:ет|ит|ут|ют|ат|ят)(?:ся)?$")
 
 
 def conflict(found: Alignment) -> str:
     """The first reason why the two claims can't be copies, else ""."""
-    for guard in (_values, _poles, _names, _negation, _quantity, _roles, _prefixes, _tense, order, _slots, _extent):
+    guards = (
+        *(_signs, _values, _spelling, _poles, _names, _negation, _quantity, _roles, _prefixes, _tense, _voice, _cases),
+        *(order, _slots, _replaced, _extent),
+    )
+    for guard in guards:
         if reason := guard(found):
             return reason
     return ""
@@ -32,13 +40,48 @@ _SAID = {
 }  # fmt: skip
 
 
+def _signs(found: Alignment) -> str:
+    if found.new.signs == found.old.signs:
+        return ""
+    return f"signs {' '.join(found.new.signs) or 'none'} / {' '.join(found.old.signs) or 'none'}"
+
+
 def _values(found: Alignment) -> str:
     for token in (*found.only_new, *found.only_old):
-        if token.kind in STRICT and not (token.kind is Kind.NAME and len(token.form) == 1):
+        if token.kind in STRICT and not token.initials:
             return f"{_SAID[token.kind]} {token.form!r} stands on one side only"
         if token.compound and not CYRILLIC.search(token.form):
             return f"part {token.form!r} of a compound stands on one side only"
     return ""
+
+
+def _spelling(found: Alignment) -> str:
+    """Case is part of an identifier, an abbreviation and a unit; of a plain word only its first letter is not."""
+    for i, j in found.pairs:
+        a, b = found.new.tokens[i], found.old.tokens[j]
+        if a.kind is not b.kind and Kind.IDENTIFIER in (a.kind, b.kind):
+            return f"{a.raw!r} / {b.raw!r}"
+        if (a.kind in (Kind.IDENTIFIER, Kind.UNIT) and a.key != b.key) or not _same_case(a, b, found):
+            return f"{a.raw!r} / {b.raw!r}"
+    return ""
+
+
+def _same_case(a: Token, b: Token, found: Alignment) -> bool:
+    first, second = a.raw.translate(_YO), b.raw.translate(_YO)
+    if first == second or a.kind in (Kind.NUMBER, Kind.DATE):
+        return True
+    if a.form != b.form:
+        listed = a.key == b.key and a.key.startswith("syn")
+        return listed or not (_is_cased(a, found.new.shouted) or _is_cased(b, found.old.shouted))
+    if first[1:] == second[1:]:
+        return len(first) > 2 or a.kind is b.kind is Kind.PRONOUN
+    shouted = (found.new.shouted and first.isupper(), found.old.shouted and second.isupper())
+    plain = (first[1:].islower(), second[1:].islower())
+    return len(first) > 2 and ((shouted[0] and plain[1]) or (shouted[1] and plain[0]))
+
+
+def _is_cased(token: Token, shouted: bool) -> bool:
+    return not shouted and any(letter.isupper() for letter in token.raw[1:])
 
 
 def _poles(found: Alignment) -> str:
@@ -51,7 +94,7 @@ def _poles(found: Alignment) -> str:
 
 
 def _axes(token: Token) -> set[str]:
-    return {pole.split(" ")[0] for pole in token.key.split("|")}
+    return {pole.split(" ")[0] for pole in poles(token.form)}
 
 
 def _names(found: Alignment) -> str:
@@ -82,7 +125,7 @@ def _roles(found: Alignment) -> str:
     """Prepositions that say a direction or role must stand before the same words."""
     for i, j in found.pairs:
         a, b = found.new.tokens[i], found.old.tokens[j]
-        if a.before != b.before and not (a.before in LOOSE_PREPOSITIONS and b.before in LOOSE_PREPOSITIONS):
+        if a.before != b.before and not ("" in (a.before, b.before) and {a.before, b.before} <= LOOSE_PREPOSITIONS):
             return f"{a.before or 'no preposition'} / {b.before or 'no preposition'} before {a.form!r}"
     return ""
 
@@ -121,6 +164,30 @@ def _russian_tense(form: str) -> str:
     return "past" if _RU_PAST.search(form) else "present" if _RU_PRESENT.search(form) else ""
 
 
+def _voice(found: Alignment) -> str:
+    """Задержала / задержана: the one who acts becomes the one acted on, unless nobody is named (задержали)."""
+    for i, j in found.pairs:
+        forms = (found.new.tokens[i].form, found.old.tokens[j].form)
+        for active, passive in (forms, forms[::-1]):
+            if active == passive or not (_RU_PAST.search(active) and _RU_PASSIVE.search(passive)):
+                continue
+            if not active.endswith(("ли", "лись")) or passive.endswith("ны"):
+                return f"{active!r} / {passive!r}"
+    return ""
+
+
+def _cases(found: Alignment) -> str:
+    """Анна обвинила Бориса / Анну обвинил Борис."""
+    changed: list[int] = []
+    for i, j in found.pairs:
+        a, b = found.new.tokens[i], found.old.tokens[j]
+        if a.kind in (Kind.NAME, Kind.WORD) and a.form != b.form and not a.before and not b.before and may_be_noun(a):
+            changed.append(i)
+    if any(y - x > 1 for x, y in pairwise(changed)):
+        return f"cases of {forms([found.new.tokens[i] for i in changed])}"
+    return ""
+
+
 def _slots(found: Alignment) -> str:
     """Two capitalised words that open their claims may be names: «Алиса …» / «Борис …»."""
     opening = (
@@ -140,20 +207,12 @@ def forms(tokens: Sequence[Token]) -> str:
     return ", ".join(token.form for token in tokens)
 
 
-def replaced(found: Alignment) -> str:
-    """A word of new in the very place of another word of old, between the same neighbours: what an update
-    of a value looks like («… на Redis», «… на Memcached»). Russian verbs are let be."""
-    there = dict(found.pairs)
-    paired_old = set(there.values())
-    size_new, size_old = len(found.new.tokens), len(found.old.tokens)
-    for i, token in enumerate(found.new.tokens):
-        if i in there:
-            continue
-        j = there[i - 1] + 1 if i - 1 in there else (0 if i == 0 else -1)
-        if not 0 <= j < size_old or j in paired_old:
-            continue
-        follows = there.get(i + 1) == j + 1 or (i + 1 == size_new and j + 1 == size_old)
-        other = found.old.tokens[j]
-        if follows and not (RU_VERB.search(token.form) and RU_VERB.search(other.form)):
-            return f"{token.form!r} in the place of {other.form!r}"
+def _replaced(found: Alignment) -> str:
+    """A word that one claim has and the other has not is an update: of a value («… на Redis», «… на Memcached»)
+    or of what is known («… on Friday»). No cosine tells these from rewordings."""
+    if found.only_new and found.only_old:
+        return f"{forms(found.only_new)} instead of {forms(found.only_old)}"
+    for token in (*found.only_new, *found.only_old):
+        if token.form not in DROPPABLE and not token.initials:
+            return f"{token.form!r} stands on one side only"
     return ""

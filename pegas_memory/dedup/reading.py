@@ -9,7 +9,7 @@ from functools import lru_cache
 from pegas_memory.dedup import lexicon
 from pegas_memory.dedup.signs import signs
 from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
-from pegas_memory.dedup.vocabulary import CANONICAL_UNITS, UNITS, look_up, meaning
+from pegas_memory.dedup.vocabulary import CANONICAL_UNITS, UNITS, is_function, look_up, meaning
 from pegas_memory.text import language_of
 
 _SCAN = re.compile(
@@ -27,6 +27,7 @@ _SCAN = re.compile(
 _LATIN = re.compile("[a-z]")
 _LOOKALIKES = str.maketrans("aceopxyk", "асеорхук")
 """Latin letters typed for Cyrillic ones inside a Russian word."""
+_LOOKALIKES_CASED = str.maketrans("aceopxykACEOPXYKHMTB", "асеорхукАСЕОРХУКНМТВ")
 _THOUSANDS = re.compile(r"(?<=\d)[,\u0020\u00a0\u202f](?=\d{3}(?!\d))")
 _STRESS = "\u0301"
 _INNER_CAPITAL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]|^[A-ZА-ЯЁ]{2,}")
@@ -178,8 +179,8 @@ class _Reader:
             self._add(Kind.IDENTIFIER, word if word in _DAY_HALVES else raw, word, raw=raw)
             return
         if CYRILLIC.search(word) and _LATIN.search(word):
-            word = word.translate(_LOOKALIKES)
-        if word in lexicon.ARTICLES:
+            word, raw = word.translate(_LOOKALIKES), raw.translate(_LOOKALIKES_CASED)
+        if word in lexicon.ARTICLES or (word == "s" and self.text[match.start() - 1 : match.start()] == "'"):
             return
         if word in lexicon.PREPOSITIONS:
             self._strand()
@@ -197,7 +198,7 @@ class _Reader:
         elif word in lexicon.BE:
             self.be = "present" if word in lexicon.BE_PRESENT else "past" if word in lexicon.BE_PAST else "be"
         elif word in lexicon.PREPOSITIONS:
-            self.before = word
+            self.before = lexicon.ONE_PREPOSITION.get(word, word)
         elif word in lexicon.FUNCTION:
             return
         else:
@@ -209,7 +210,9 @@ class _Reader:
         """«Сервер А», «vitamin A», "10:30 am": short words that would otherwise be taken for function words."""
         if word in _DAY_HALVES:
             return bool(self.tokens) and not self.text[self.ended : place].strip() and self._after_digit()
-        return len(raw) == 1 and raw.isupper() and not self.initial and not self.shouted and raw != "I"
+        if self.shouted or not raw.isupper() or raw == "I" or word in lexicon.NEGATIONS or word in lexicon.QUANTIFIERS:
+            return False
+        return not self.initial if len(raw) == 1 else meaning(word)[0] is not Kind.UNIT and is_function(word)
 
     def _after_digit(self) -> bool:
         return self.text[: self.ended].rstrip(". ")[-1:].isdigit()
@@ -256,7 +259,7 @@ class _Reader:
         kind, key = meaning(word)
         if kind is Kind.UNIT and len(word) <= 3 and raw not in CANONICAL_UNITS:
             key = f"={raw}"
-        if kind in (Kind.WORD, Kind.POLE) and len(word) <= 2 and word != "г":
+        if kind in (Kind.WORD, Kind.POLE) and len(word) <= 2 and word != "г" and not key.startswith("syn"):
             self._add(Kind.IDENTIFIER, raw, word, capital=capital, raw=raw)
             return
         if kind is Kind.UNIT and key == "y" and after_number and re.fullmatch(r"(?:1\d|20)\d\d", self.tokens[-1].key):

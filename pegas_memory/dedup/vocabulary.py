@@ -10,7 +10,7 @@ from pegas_memory.dedup import lexicon
 from pegas_memory.dedup.tokens import CYRILLIC, Kind
 
 _PRONOUNS = frozenset(
-    "he she they i we you his her their our my your him them us me "
+    "he she it they i we you his her their our my your its him them us me "
     "он она они оно я мы ты вы его ее их наш ваш мой твой".split()
 )
 
@@ -46,6 +46,19 @@ UNITS = _split(lexicon.UNITS)
 ORDINALS = _split(lexicon.ORDINALS)
 
 
+CANONICAL_UNITS = frozenset(
+    """ns нс us µs мкс ms мс s sec min mins мин сек h hr hrs ч час d day days день дня дней w y год года году лет г
+    B KB kB КБ кБ MB МБ GB ГБ TB ТБ bit bits бит % mm мм cm см m м km км mi mph ft mg мг g kg кг t lb lbs ml mL мл l
+    v W kW кВт MW МВт Hz Гц MHz МГц GHz ГГц usd USD eur EUR gbp GBP rub RUB yen руб $ € £ ₽ ¥""".split()
+)
+"""Short units as they are written; any other spelling (mW, Mb) is a unit of its own."""
+
+
+def is_function(word: str) -> bool:
+    lists = (lexicon.PREPOSITIONS, lexicon.FUNCTION, lexicon.ARTICLES, lexicon.BE, _PRONOUNS)
+    return any(word in words for words in lists)
+
+
 def look_up(word: str, table: tuple[dict[str, str], dict[str, str]]) -> str:
     """The entry of ``word``: as it is, else by its longest listed prefix."""
     whole, prefixes = table
@@ -66,13 +79,16 @@ def meaning(word: str) -> tuple[Kind, str]:
         return Kind.NUMBER, ordinal
     if unit := look_up(word, UNITS):
         return Kind.UNIT, unit
-    if pole := look_up(word, POLES):
-        return Kind.POLE, pole
     if word in _PRONOUNS:
         return Kind.PRONOUN, word
-    if synonym := look_up(word, SYNONYMS):
-        return Kind.WORD, synonym
-    return Kind.WORD, stem(word)
+    key = look_up(word, SYNONYMS) or (stem(word) if CYRILLIC.search(word) else word)
+    return Kind.POLE if look_up(word, POLES) else Kind.WORD, key
+
+
+@lru_cache(maxsize=100_000)
+def poles(word: str) -> frozenset[str]:
+    """``axis sign`` of one folded word, for every axis it is listed on."""
+    return frozenset(filter(None, look_up(word, POLES).split("|")))
 
 
 @lru_cache(maxsize=100_000)

@@ -9,36 +9,45 @@ import json
 import os
 import stat
 import sys
+from contextlib import suppress
 
 from pegas_memory.config import Settings, load_settings
 from pegas_memory.engine.journal import open_journal
 from pegas_memory.engine.process import Engine
-from pegas_memory.engine_client.place import Place
-from pegas_memory.errors import PegasError
+from pegas_memory.engine_client.launch import exit_code
+from pegas_memory.engine_client.place import Place, refusal
+from pegas_memory.errors import BadSettings, PegasError
 
 
 def main() -> int:
-    """Exit codes: 0 stopped in order or not needed, 1 could not start, 2 the settings cannot be used."""
+    """Exit codes: 0 stopped in order or not needed; else why not, see ``launch.exit_code``."""
     try:
         settings = _settings()
     except PegasError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
+        _say(error)
+        return exit_code(BadSettings(""))
     place = Place(settings.home)
+    try:
+        return _run(place, settings)
+    except PegasError as error:
+        _say(error)
+        place.note_error(error)
+        return exit_code(error)
+
+
+def _run(place: Place, settings: Settings) -> int:
     try:
         place.prepare()
         open_journal(place.log)
-    except OSError as error:
-        sys.stderr.write(f"The engine's log cannot be written: {error.strerror}\n")
-        return 1
-    except PegasError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    try:
         return Engine(settings).run()
-    except PegasError as error:
-        place.note_error(error)
-        return 1
+    except OSError as error:
+        raise refusal(error, "PEGAS_HOME cannot be used") from error
+
+
+def _say(error: PegasError) -> None:
+    with suppress(OSError):  # the log's disk may be full; the exit code tells the client
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
 
 
 def _settings() -> Settings:

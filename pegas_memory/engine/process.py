@@ -16,7 +16,8 @@ from pegas_memory.config import Settings
 from pegas_memory.engine.rooms import Rooms
 from pegas_memory.engine.server import BACKLOG, Parameters, Server
 from pegas_memory.engine_client import profile
-from pegas_memory.engine_client.place import FileLock, Place
+from pegas_memory.engine_client.launch import exit_code
+from pegas_memory.engine_client.place import FileLock, Place, refusal
 from pegas_memory.errors import EngineUnavailable, PegasError
 from pegas_memory.model import Role
 from pegas_memory.version import VERSION
@@ -28,6 +29,9 @@ LINGER_SECONDS = 5.0
 
 _LONGEST_HELLO = 30.0
 _GRACE_SECONDS = 5.0
+_LOOK_SECONDS = 0.25
+"""Between two looks whether the home still stands: until then PostgreSQL acknowledges what is lost."""
+_TEND_LOOKS = 4
 _LOCK_SECONDS = 0.3  # a client may hold the lock for a moment, only to see whether it is free
 
 
@@ -49,7 +53,7 @@ class Engine:
         """Serve until told to stop or idle; the exit code. 0 at once when another engine leads.
 
         Raises:
-            HomeNotWritable: nothing can be locked or listened on below PEGAS_HOME.
+            HomeNotWritable, DiskFull: nothing can be locked or listened on below PEGAS_HOME.
         """
         self._place.prepare()
         if not self._lock.take(wait=_LOCK_SECONDS):
@@ -66,7 +70,7 @@ class Engine:
                 self._watch(server)
         finally:
             self._leave(server)
-        return 0 if self._error is None else 1
+        return 0 if self._error is None else exit_code(self._error)
 
     def _open(self) -> None:
         failure: PegasError | None = EngineUnavailable(
@@ -79,6 +83,9 @@ class Engine:
             log.error("engine failed phase=%s error=%s %s", self._rooms.phase, error.code, error.message,
                       exc_info=error)  # fmt: skip
             failure = error
+        except OSError as error:
+            log.exception("engine failed phase=%s", self._rooms.phase)
+            failure = refusal(error, "PEGAS_HOME cannot be used")
         finally:  # also for what is not ours: the callers get an answer before it ends the process
             if failure is not None:
                 self._fail(failure)
@@ -99,10 +106,15 @@ class Engine:
             self._changed.notify_all()
 
     def _watch(self, server: Server) -> None:
-        while not self._told_to_stop(1.0):
+        looks = 0
+        while not self._told_to_stop(_LOOK_SECONDS):
             if not self._lock.in_place():
                 log.warning("engine leaves: its folder is gone")
+                self._rooms.abandon()
                 return
+            looks += 1
+            if looks % _TEND_LOOKS:
+                continue
             self._rooms.tend()
             if server.idle_seconds() >= self._settings.engine_idle_seconds and not self._rooms.busy:
                 log.info("engine leaves: idle")

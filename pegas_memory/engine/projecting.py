@@ -16,8 +16,9 @@ from pegas_memory.db.session import Database
 from pegas_memory.db.turns import Turn
 from pegas_memory.embedding import Embedder
 from pegas_memory.engine.shard import KeptShard
+from pegas_memory.engine.sources import Sources, source_of
 from pegas_memory.engine_client.place import Place
-from pegas_memory.errors import PegasError, VectorsUnavailable
+from pegas_memory.errors import DiskFull, PegasError, VectorsUnavailable
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, SearchFilter, SparseVector
 from pegas_memory.outbox_sync import (
     EmbeddingProjection,
@@ -92,6 +93,7 @@ class Projecting:
         self._trouble = ""
         self._jobs = JobRunner(db, {"ingest": self._ingest}, _sole_name(settings))
         self._ingest_work: Work | None = None
+        self._sources = Sources()
 
     @property
     def known_model(self) -> EmbeddingModel | None:
@@ -121,9 +123,11 @@ class Projecting:
         """The hits, and why they may be incomplete.
 
         Raises:
-            VectorsUnavailable, WrongDimension.
+            VectorsUnavailable, WrongDimension, DiskFull.
         """
         opened = self._opened
+        if opened is not None and opened.shard is not None and opened.shard.lacks_space:
+            raise DiskFull("The disk of PEGAS_HOME is full; the vectors are not opened.")
         if opened is None:
             raise VectorsUnavailable(f"The vectors are not open yet. {self._trouble}".strip())
         hits = opened.index.search(where, dense=dense, sparse=sparse, limit=limit)
@@ -200,12 +204,15 @@ class Projecting:
         return more
 
     def _ingest(self, job: JobRow, progress: Progress, stop: threading.Event) -> dict[str, Any]:
-        if self._ingest_work is None:
-            # Imported at the first job: the readers of all kinds would delay every start of an engine.
-            from pegas_memory.pipeline.ingest_job import IngestWork
+        with self._opening:
+            if self._ingest_work is None:
+                # Imported at the first job: the readers of all kinds would delay every start of an engine.
+                from pegas_memory.pipeline.ingest_job import IngestWork
 
-            self._ingest_work = IngestWork(self._db, Learner(self._db, self._vectors, self))
-        return self._ingest_work(job, progress, stop)
+                self._ingest_work = IngestWork(self._db, Learner(self._db, self._vectors, self))
+            work = self._ingest_work
+        with self._sources.alone(job.tenant, source_of(job.payload), stop):
+            return work(job, progress, stop)
 
     def _embedding_step(self) -> bool:
         opened = self._open()

@@ -6,6 +6,7 @@ import importlib
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from pegas_memory.config import Settings
@@ -40,6 +41,7 @@ class Rooms:
         self._working: threading.Thread | None = None
         self._stop = threading.Event()
         self._restarts = 0
+        self._missed = False
 
     def open(self) -> None:
         """Raises PegasError: the first part that cannot be opened, as it said it."""
@@ -84,7 +86,7 @@ class Rooms:
 
     def _start_worker(self) -> None:
         from pegas_memory.engine.projecting import Projecting
-        from pegas_memory.worker import Worker
+        from pegas_memory.worker import JOB_LANES, Worker
 
         assert self._db is not None
         assert self._embedder is not None
@@ -94,6 +96,7 @@ class Rooms:
             self.database_url,
             project=self._projecting.steps(),
             run_job=self._projecting.run_job,
+            job_lanes=JOB_LANES,
         )
         self._working = threading.Thread(target=self._worker.run, args=(self._stop,), name="worker-listen", daemon=True)
         self._working.start()
@@ -147,6 +150,10 @@ class Rooms:
     def tend(self) -> None:
         """Called about every second: PostgreSQL is started again when it died."""
         if self._postgres is None or self._postgres.alive():
+            self._missed = False
+            return
+        if not self._postgres.made() and not self._missed:
+            self._missed = True  # the whole home may be in the course of removal: no new cluster amid that
             return
         log.warning("PostgreSQL is gone; starting it again")
         try:
@@ -158,22 +165,30 @@ class Rooms:
         self.database_url = self._postgres.url
         self.wake()
 
-    def close(self) -> None:
+    def abandon(self) -> None:
+        """The home was removed: end PostgreSQL at once, or it acknowledges what nobody will ever read."""
         self._stop.set()
-        if self._working is not None:
-            self._working.join(15)
-        if self._projecting is not None:
-            self._projecting.close()
-        if self._db is not None:
-            self._db.close()
-        if self._embedder is not None:
-            self._embedder.close()
         if self._postgres is not None:
-            try:
-                self._postgres.stop()
-            except PegasError as error:
-                log.warning("PostgreSQL not stopped error=%s %s", error.code, error.message)
+            self._postgres.abandon()
+
+    def close(self) -> None:
+        with ExitStack() as stack:  # whatever one of them raises, PostgreSQL is not left behind
+            stack.callback(self._stop_postgres)
+            for room in (self._embedder, self._db, self._projecting):
+                if room is not None:
+                    stack.callback(room.close)
+            self._stop.set()
+            if self._working is not None:
+                self._working.join(15)
         self.phase = "closed"
+
+    def _stop_postgres(self) -> None:
+        if self._postgres is None:
+            return
+        try:
+            self._postgres.stop()
+        except PegasError as error:
+            log.warning("PostgreSQL not stopped error=%s %s", error.code, error.message)
 
 
 def _import_ahead() -> None:

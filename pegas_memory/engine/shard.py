@@ -13,7 +13,8 @@ from uuid import UUID
 from pegas_memory.db import outbox
 from pegas_memory.db.session import Database
 from pegas_memory.engine.shard_check import difference
-from pegas_memory.errors import PegasError, ShardDamaged, VectorsUnavailable, WrongDimension
+from pegas_memory.engine_client.launch import has_space
+from pegas_memory.errors import DiskFull, PegasError, ShardDamaged, VectorsUnavailable, WrongDimension
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Point, SearchFilter, SparseVector
 from pegas_memory.qdrant_store import EdgeIndex, ScannedPoint, edge_folder
 
@@ -32,6 +33,7 @@ class KeptShard:
     """
 
     def __init__(self, parent: Path, base: str, model: EmbeddingModel, db: Database, consumer: str) -> None:
+        self._home = parent.parent
         self._folder = edge_folder(parent, base, model)
         self._base = base
         self._model = model
@@ -62,6 +64,11 @@ class KeptShard:
             return REBUILDING
         return CATCHING_UP if self._behind else ""
 
+    @property
+    def lacks_space(self) -> bool:
+        """Not open, and not to be opened before there is room on the disk."""
+        return self._index is None and not has_space(self._home)
+
     def settle(self) -> bool:
         """Have a shard that can be trusted open. Cheap when it is. True when it is a new, empty one,
         whose consumer was sent back to the beginning.
@@ -71,6 +78,7 @@ class KeptShard:
         """
         if self._index is not None and not self._damage:
             return False
+        self._check_space()
         if not self._damage and not self._mark.exists():
             try:
                 self._open()
@@ -148,10 +156,17 @@ class KeptShard:
     def ensure(self) -> None:
         self._use(lambda index: index.ensure())
 
+    def _check_space(self) -> None:
+        """Before anything grows: its files are mapped, and where the disk is full the process would be ended."""
+        if not has_space(self._home):
+            raise DiskFull("The disk of PEGAS_HOME is full; new vectors wait in PostgreSQL.")
+
     def upsert(self, points: Sequence[Point]) -> None:
+        self._check_space()
         self._use(lambda index: index.upsert(points))
 
     def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+        self._check_space()
         self._use(lambda index: index.replace(entity_ids, points))
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:

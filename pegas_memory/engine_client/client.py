@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import threading
 import time
@@ -14,12 +15,23 @@ import numpy as np
 
 from pegas_memory import wire
 from pegas_memory.config import Settings
-from pegas_memory.engine_client.launch import plain, reach
-from pegas_memory.engine_client.link import Link, LinkLost
+from pegas_memory.engine_client.launch import Starter, plain
+from pegas_memory.engine_client.link import SILENCE, Link, LinkLost, NoAnswer, NobodyThere
 from pegas_memory.engine_client.place import Place, is_held
 from pegas_memory.errors import BadSettings, EngineUnavailable, PegasError, TextTooLong
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Role, SearchFilter, SparseVector
 from pegas_memory.version import VERSION
+
+log = logging.getLogger(__name__)
+
+# Seconds. A tool call asks for an embedding and a search: the two and a start of the engine stay within 25.
+START, WAKE, MODEL, SEARCH, STATUS = 12.0, 1.0, 5.0, 8.0, 5.0
+EMBED, EMBED_EACH = 13.0, 2.0
+PROBE = 2.0
+QUIET = 10.0
+"""How long an engine that did not answer is left alone; then one call looks whether it does."""
+FAILED = 3.0
+"""How long a failed start is the answer to further calls, instead of a process for each of them."""
 
 IDLE_LINKS = 4
 _SLICE_TEXTS, _SLICE_CHARACTERS = 32, 4_000_000
@@ -66,6 +78,9 @@ class EngineClient:
         self._presence: Link | None = None
         self._info: EngineInfo | None = None
         self._closed = False
+        self._trouble: PegasError | None = None
+        self._trouble_until = 0.0
+        self._frozen = False
 
     def connect(self, timeout: float = 60) -> EngineInfo:
         """Make sure that an engine runs and is ready; costs microseconds when it is.
@@ -82,27 +97,56 @@ class EngineClient:
                 raise EngineUnavailable("This client was closed.", "Open a new one.")
             if self._presence is None or self._info is None or not self._presence.alive():
                 self._forget()
-                self._presence, self._info = self._open(deadline)
+                self._fail_fast()
+                self._presence, self._info = self._open_noting(deadline)
             return self._info
         finally:
             self._connecting.release()
 
+    def _open_noting(self, deadline: float) -> tuple[Link, EngineInfo]:
+        begun = time.monotonic()
+        try:
+            return self._open(deadline)
+        except NoAnswer as error:
+            if time.monotonic() - begun >= SILENCE:  # else the caller had no time for an answer
+                self._note(error, QUIET, frozen=True)
+            raise
+        except BadSettings:
+            raise  # the others, who have other settings, may leave at any time
+        except EngineUnavailable as error:
+            if time.monotonic() - begun >= START / 2:  # else the caller had no time for a start
+                self._note(error, FAILED)
+            raise
+        except PegasError as error:
+            self._note(error, FAILED)
+            raise
+
+    def _note(self, error: PegasError, seconds: float, *, frozen: bool = False) -> None:
+        self._trouble, self._frozen = error, frozen
+        self._trouble_until = time.monotonic() + seconds
+
+    def _fail_fast(self) -> None:
+        """Raises what was noted a moment ago."""
+        if self._trouble is not None and time.monotonic() < self._trouble_until:
+            raise type(self._trouble)(self._trouble.message, self._trouble.hint)
+
     def _open(self, deadline: float) -> tuple[Link, EngineInfo]:
         """A greeted connection. An engine on its way out is waited for and followed by a new one."""
         pause = 0.02
+        starter = Starter(self._place, self._settings, deadline)
         while True:
-            link = reach(self._place, self._settings, deadline)
+            link: Link | None = None
             try:
+                link = starter.reach()
                 return link, self._greet(link, deadline)
-            except LinkLost:
-                link.close()
-                if time.monotonic() + pause >= deadline:
+            except BaseException as error:
+                if link is not None:
+                    link.close()
+                if not isinstance(error, LinkLost) or time.monotonic() + pause >= deadline:
                     raise
+                starter.mourn()
                 time.sleep(pause)
                 pause = min(1.0, 2 * pause)
-            except BaseException:
-                link.close()
-                raise
 
     def _greet(self, link: Link, deadline: float) -> EngineInfo:
         patience = time.monotonic() + _LEAVING_CLIENTS
@@ -110,7 +154,7 @@ class EngineClient:
             left = deadline - time.monotonic()
             wait = max(0.0, min(_HELLO_WAIT, left))
             parameters = {"wait": wait, "profile": profile(self._settings), "pid": os.getpid()}
-            said = link.call("hello", parameters, wait + 30)
+            said = link.call("hello", parameters, wait + 10, self._answers)
             if said["differs"]:
                 if said["state"] != "failed" and said["clients"] > 1 and time.monotonic() < patience:
                     time.sleep(0.05)  # they may be hanging up just now
@@ -136,11 +180,18 @@ class EngineClient:
         link.call("shutdown", {}, 30)
         raise LinkLost(f"The engine is replaced by one with another {names}.")
 
-    def _call(self, method: str, parameters: Mapping[str, Any], timeout: float) -> Any:
+    def _call(self, method: str, parameters: Mapping[str, Any], timeout: float, start: float = START) -> Any:
+        """``timeout`` is for the answer and ``start`` for the engine that may have to be started, in seconds."""
+        deadline = time.monotonic() + timeout + start
         for last in (False, True):
-            self.connect()
+            self._look_again()
+            left = deadline - timeout - time.monotonic()
+            self.connect(max(0.0, left))
             try:
                 return self._call_once(method, parameters, timeout)
+            except NobodyThere as error:
+                self._note(error, QUIET, frozen=True)
+                raise
             except LinkLost:
                 with self._connecting:
                     self._forget()
@@ -148,11 +199,39 @@ class EngineClient:
                     raise
         raise AssertionError("unreachable")
 
+    def _look_again(self) -> None:
+        """Nothing while all is well. After a silence: fail fast, and when its time is over ask once."""
+        if not self._frozen:
+            return
+        with self._guard:
+            self._fail_fast()
+            assert self._trouble is not None
+            self._note(self._trouble, QUIET, frozen=True)  # the others go on failing fast while this one asks
+        if not self._answers():
+            self._fail_fast()
+        self._frozen, self._trouble = False, None
+
+    def _answers(self) -> bool:
+        """Whether the engine answers anything; also when none listens, which is another trouble."""
+        try:
+            link = Link(self._place, PROBE)
+        except EngineUnavailable:
+            return not is_held(self._place.engine_lock)
+        try:
+            link.call("ping", {}, PROBE)
+        except LinkLost:
+            return True
+        except NoAnswer:
+            return False
+        finally:
+            link.close()
+        return True
+
     def _call_once(self, method: str, parameters: Mapping[str, Any], timeout: float) -> Any:
         link = self._borrow()
         in_step = False
         try:
-            answer = link.call(method, parameters, timeout)
+            answer = link.call(method, parameters, timeout, self._answers)
             in_step = True
         except PegasError as error:
             in_step = not isinstance(error, EngineUnavailable)
@@ -196,7 +275,8 @@ class EngineClient:
             EmbedderUnavailable, EmbedderMisbehaved, EngineUnavailable, TextTooLong.
         """
         parts: list[Dense] = [
-            self._call("embed", {"texts": part, "role": role}, 60 + 2.0 * len(part)) for part in _slices(texts)
+            self._call("embed", {"texts": part, "role": role}, EMBED + EMBED_EACH * len(part))
+            for part in _slices(texts)
         ]
         if not parts:
             return np.zeros((0, self.model().dimension), dtype=np.float32)
@@ -213,7 +293,7 @@ class EngineClient:
         parameters = {
             "where": wire.filter_out(where), "dense": dense, "sparse": wire.sparse_out(sparse), "limit": limit,
         }  # fmt: skip
-        answer = self._call("search", parameters, 30)
+        answer = self._call("search", parameters, SEARCH)
         return wire.hits_in(answer["hits"]), str(answer["degraded"])
 
     def model(self) -> EmbeddingModel:
@@ -222,18 +302,23 @@ class EngineClient:
         Raises:
             EmbedderUnavailable, EngineUnavailable.
         """
-        found = self.connect().model or wire.model_in(self._call("model", {}, 60))
+        known = self._info
+        found = (known.model if known else None) or wire.model_in(self._call("model", {}, MODEL))
         if found is None:
             raise EngineUnavailable("The engine does not know its embedding model.")
         return found
 
     def wake(self) -> None:
-        """There are new outbox rows or jobs."""
-        self._call("wake", {}, 10)
+        """There are new outbox rows or jobs. Never raises and takes about a second at most: the engine is
+        started when none runs, and finds by itself what was written while nobody could tell it."""
+        try:
+            self._call("wake", {}, WAKE, start=WAKE)
+        except PegasError as error:
+            log.info("engine not woken error=%s %s", error.code, error.message)
 
     def status(self) -> dict[str, object]:
         """How the engine and its parts are, as plain values."""
-        answer: dict[str, object] = self._call("status", {}, 30)
+        answer: dict[str, object] = self._call("status", {}, STATUS)
         return answer
 
     def is_running(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pegas_memory import wire
@@ -14,9 +15,20 @@ from pegas_memory.errors import EngineUnavailable, InvalidParameter
 _RECEIVE = 256 * 1024
 _ids = itertools.count(1)
 
+SILENCE = 3.0
+"""Seconds without an answer after which a caller looks whether the engine is there at all."""
+
 
 class LinkLost(EngineUnavailable):
     """The engine went away under the connection; a new one may answer the same request."""
+
+
+class NoAnswer(EngineUnavailable):
+    """The engine is connected and did not answer in time."""
+
+
+class NobodyThere(NoAnswer):
+    """It answers nothing at all: it is stopped, or hangs."""
 
 
 class Link:
@@ -26,11 +38,14 @@ class Link:
         self._socket = place.dial(timeout)
         self._reader = wire.FrameReader()
 
-    def call(self, method: str, parameters: Mapping[str, Any], timeout: float) -> Any:
-        """The engine's answer; ``timeout`` seconds bound each silence of the engine.
+    def call(
+        self, method: str, parameters: Mapping[str, Any], timeout: float, there: Callable[[], bool] | None = None
+    ) -> Any:
+        """The engine's answer, within ``timeout`` seconds. After ``SILENCE`` seconds of waiting ``there`` is
+        asked, once, whether the engine answers anything at all.
 
         Raises:
-            LinkLost: the connection broke. EngineUnavailable: no answer in time.
+            LinkLost: the connection broke. NoAnswer: no answer in time. NobodyThere: ``there`` said no.
             InvalidParameter: the parameters cannot travel. PegasError: what the engine raised.
         """
         number = next(_ids)
@@ -39,17 +54,32 @@ class Link:
         except wire.CannotPack as error:
             raise InvalidParameter("The text or the vectors of this call cannot be sent.") from error
         try:
-            self._socket.settimeout(timeout)
-            self._socket.sendall(frame)
-            answer = self._receive()
+            answer = self._exchange(frame, timeout, there)
         except TimeoutError as error:
-            raise EngineUnavailable(f"The engine did not answer '{method}' within {timeout:.0f} s.") from error
+            raise NoAnswer(f"The engine did not answer '{method}' in time.") from error
         except (OSError, wire.MalformedFrame) as error:
             raise LinkLost(f"The engine ended while it answered '{method}'.") from error
         return _result(number, answer)
 
-    def _receive(self) -> Any:
+    def _exchange(self, frame: bytes, timeout: float, there: Callable[[], bool] | None) -> Any:
+        deadline = time.monotonic() + timeout
+        self._socket.settimeout(timeout)
+        self._socket.sendall(frame)
+        if there is None or timeout <= SILENCE:
+            return self._receive(deadline)
+        try:
+            return self._receive(min(deadline, time.monotonic() + SILENCE))
+        except TimeoutError as error:
+            if not there():
+                raise NobodyThere("The engine does not answer.") from error
+        return self._receive(deadline)
+
+    def _receive(self, deadline: float) -> Any:
         while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
             data = self._socket.recv(_RECEIVE)
             if not data:
                 raise ConnectionResetError

@@ -30,6 +30,7 @@ from pegas_memory.text import language_of
 BATCH = 32
 """Atoms in one transaction; also what is lost at most, and done again, when a worker is killed."""
 FAILURES_SHOWN = 50
+WELL_COVERED = 0.75
 
 
 @dataclass(slots=True)
@@ -104,14 +105,14 @@ class IngestWork:
             if known and known.ingested_at and known.same_as(read.content_hash, distiller):
                 run.duplicate += citations.count_of_document(conn, tenant, known.id)
                 chunk_count = documents.chunk_count(conn, tenant, known.id)
-                again = ("The same bytes were ingested before; nothing changed.",)
-                return _Outcome(known, read.document.kind, chunk_count, again)
+                return _Outcome(known, read.document.kind, chunk_count, _unchanged(run.job))
             row = documents.put(conn, tenant, _new_document(run.job, read, distiller))
-            chunk_ids = documents.replace_chunks(conn, tenant, row.id, chunks)
+            redistilled = known is not None and known.distilled_by != distiller
+            chunk_ids = documents.replace_chunks(conn, tenant, row.id, chunks, keep_ids=not redistilled)
         lessons = [_lesson(run.job, row.id, draft, distiller, chunks, chunk_ids) for draft in drafts]
         self._learn(run, lessons, read.document.title)
         self._finish(tenant, row.id)
-        return _Outcome(row, read.document.kind, len(chunks), read.document.warnings)
+        return _Outcome(row, read.document.kind, len(chunks), (*read.document.warnings, *_left_out(read, drafts)))
 
     def _learn(self, run: _Run, lessons: Sequence[Lesson], title: str) -> None:
         recent = Recent()
@@ -133,6 +134,26 @@ class IngestWork:
                     atoms.mark_stale(conn, row, "its document changed and no longer says it")
             outbox.enqueue(conn, tenant, "atom", [i for i in touched if i not in bare])
             documents.mark_ingested(conn, tenant, doc_id)
+
+
+def _unchanged(job: JobRow) -> tuple[str, ...]:
+    said = "The same bytes were ingested before; nothing changed."
+    given = [name for name in ("title", "tags", "metadata") if job.payload.get(name)]
+    return (f"{said} The {' and '.join(given)} of this call were not applied." if given else said,)
+
+
+def _left_out(read: Read, drafts: Sequence[DraftAtom]) -> tuple[str, ...]:
+    """Says when much of the text stands in no atom, so that nobody takes it for findable."""
+    total = sum(1 for character in read.document.text if not character.isspace())
+    quoted, end = 0, 0
+    for draft in sorted(drafts, key=lambda draft: draft.locator.start):
+        begin = max(draft.locator.start, end)
+        end = max(end, draft.locator.end)
+        quoted += sum(1 for character in read.document.text[begin:end] if not character.isspace())
+    share = quoted / max(total, 1)
+    if share >= WELL_COVERED:
+        return ()
+    return (f'The claims quote {share:.0%} of the text; distill="off" makes every passage findable.',)
 
 
 def _distilled(document: Extracted, chunks: Sequence[Chunk], distill: Distill) -> tuple[list[DraftAtom], str]:

@@ -8,6 +8,7 @@ pid of a stale ``postmaster.pid`` is a stranger: it is neither trusted nor signa
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from collections.abc import Sequence
@@ -111,6 +112,50 @@ def _signal(pid: int, data: Path, number: signal.Signals, *, orphan: bool = Fals
         pass  # it ended between the look and the signal, which is what was wanted
     finally:
         os.close(handle)
+
+
+class Held:
+    """A server process that is known whatever becomes of its folder: its descriptor never names another."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises ProcessLookupError: it ended already."""
+        self._handle = os.pidfd_open(pid)
+
+    def alive(self) -> bool:
+        return not self._ended_within(0.0)
+
+    def end(self) -> None:
+        """Immediate shutdown, then the kill that its processes notice by themselves; each bounded."""
+        for number in (signal.SIGQUIT, signal.SIGKILL):
+            try:
+                signal.pidfd_send_signal(self._handle, number)
+            except ProcessLookupError:
+                return
+            if self._ended_within(IMMEDIATE_SECONDS):
+                return
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def _ended_within(self, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self._handle, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+
+def hold(data: Path) -> Held | None:
+    """The server that runs on ``data``, if one does, held."""
+    pid = find(data)
+    if pid is None:
+        return None
+    try:
+        held = Held(pid)
+    except ProcessLookupError:
+        return None
+    if _is_postmaster(pid, data):  # so the descriptor is that of the server, not of who got its number
+        return held
+    held.close()
+    return None
 
 
 def end_orphans(data: Path, waited: float) -> None:

@@ -41,6 +41,7 @@ class EmbeddedPostgres:
             raise ValueError(f"major is one of {sorted(binaries.FOLDERS)}")
         self._place = Place(Path(os.path.abspath(home)) / "postgres")
         self._major = major
+        self._held: postmaster.Held | None = None
 
     def start(self) -> None:
         """Return when the server takes connections: made, started, or found running, as need be.
@@ -60,6 +61,7 @@ class EmbeddedPostgres:
             DatabaseUnavailable: it does not stop.
         """
         if not self._place.folder.exists():
+            self.abandon()
             return
         with (
             _home_errors(),
@@ -67,6 +69,18 @@ class EmbeddedPostgres:
         ):
             self._stop()
             place.remove_socket_folder(self._place)
+
+    def abandon(self) -> None:
+        """End at once the server that this object started or adopted; no file is needed or touched, since
+        its folder may be gone, without which :meth:`stop` would not find it."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.end()
+            held.close()
+
+    def made(self) -> bool:
+        """Whether the home holds a cluster now."""
+        return self._place.data.is_dir()
 
     def alive(self) -> bool:
         """Whether the server process runs (a look at ``/proc``, no connection)."""
@@ -104,6 +118,7 @@ class EmbeddedPostgres:
         secret = place.passwords(self._place, SUPERUSER, LOGIN)
         if not secret.fresh and self._adopt():
             place.trim_log(self._place)
+            self._hold()
             return
         self._stop()
         self._check_space()
@@ -115,6 +130,7 @@ class EmbeddedPostgres:
             entered = self._login()
         if entered != "in":
             raise DatabaseUnavailable("The embedded PostgreSQL was started and does not let its own role in.")
+        self._hold()
 
     def _adopt(self) -> bool:
         """Whether a server runs and serves: ready, its socket in place, our password known to it."""
@@ -160,6 +176,14 @@ class EmbeddedPostgres:
         pid = postmaster.find(self._place.data)
         if pid is not None:
             postmaster.end(self._place.data, pid)
+        self.abandon()  # one whose folder was taken away is found by no file
+
+    def _hold(self) -> None:
+        if self._held is not None:
+            if self._held.alive():
+                return
+            self._held.close()
+        self._held = postmaster.hold(self._place.data)
 
     def _check_space(self) -> None:
         free = shutil.disk_usage(self._place.folder).free
