@@ -47,7 +47,9 @@ def align(new: Reading, old: Reading) -> Alignment:
     reworded = sum(1 for i, j in pairs if _is_synonym(new.tokens[i], old.tokens[j]))
     plural = "all" in new.quantifiers and "all" in old.quantifiers
     for i, token in list(free_new.items()):
-        j = next((j for j, other in free_old.items() if kin(token, other) or (plural and _is_plural(token, other))), None)
+        j = next(
+            (j for j, other in free_old.items() if kin(token, other) or (plural and _is_plural(token, other))), None
+        )
         if j is not None:
             pairs.append((i, j))
             del free_new[i], free_old[j]

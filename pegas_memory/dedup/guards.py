@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from pegas_memory.dedup.alignment import Alignment, common_prefix, kin, root
 from pegas_memory.dedup.lexicon import DROPPABLE, LOOSE_PREPOSITIONS, NEGATIVE_PREFIXES
-from pegas_memory.dedup.order import may_be_noun, order
+from pegas_memory.dedup.order import is_verb, may_be_noun, order
 from pegas_memory.dedup.tokens import CYRILLIC, STRICT, Kind, Token
 from pegas_memory.dedup.vocabulary import poles
 
@@ -26,7 +26,7 @@ def conflict(found: Alignment) -> str:
     """The first reason why the two claims can't be copies, else ""."""
     guards = (
         *(_signs, _values, _spelling, _poles, _names, _negation, _quantity, _roles, _prefixes, _tense, _voice, _cases),
-        *(order, _slots, _replaced, _extent),
+        *(order, _inflection, _slots, _replaced, _extent),
     )
     for guard in guards:
         if reason := guard(found):
@@ -118,6 +118,10 @@ def _quantity(found: Alignment) -> str:
     if found.new.quantifiers != found.old.quantifiers:
         differing = set(found.new.quantifiers) ^ set(found.old.quantifiers)
         return f"quantity or modality ({', '.join(sorted(differing)) or 'count'})"
+    for i, j in found.pairs:
+        a, b = found.new.tokens[i], found.old.tokens[j]
+        if a.bound != b.bound:
+            return f"{a.bound or 'nothing'} / {b.bound or 'nothing'} before {a.form!r}"
     return ""
 
 
@@ -185,6 +189,26 @@ def _cases(found: Alignment) -> str:
             changed.append(i)
     if any(y - x > 1 for x, y in pairwise(changed)):
         return f"cases of {forms([found.new.tokens[i] for i in changed])}"
+    return ""
+
+
+def _inflection(found: Alignment) -> str:
+    """One noun or adjective in another form while all else stays is no rewording: насос сломан, насосы сломаны
+    changes two words, отчёт / отчёты one: another number."""
+    pairs = [(found.new.tokens[i], found.old.tokens[j]) for i, j in found.pairs]
+    changed = [(a, b) for a, b in pairs if a.form != b.form and a.kind in (Kind.WORD, Kind.POLE, Kind.NAME)]
+    if len(changed) != 1 or found.only_new or found.only_old:
+        return ""
+    a, b = changed[0]
+    if Kind.NAME in (a.kind, b.kind):
+        return (
+            f"{a.form!r} / {b.form!r}"
+            if {a.form, b.form} == {a.form[:-1], f"{a.form[:-1]}а"}
+            or {a.form, b.form} == {b.form[:-1], f"{b.form[:-1]}а"}
+            else ""
+        )
+    if CYRILLIC.search(a.form) and not a.key.startswith("syn") and not (is_verb(a) or is_verb(b)):
+        return f"{a.form!r} / {b.form!r}"
     return ""
 
 

@@ -29,6 +29,7 @@ FUNCTION = frozenset(
 )
 BE_PRESENT = frozenset("is are am isn't aren't".split())
 BE_PAST = frozenset("was were wasn't weren't".split())
+PAST_AUXILIARIES = frozenset("had hadn't did didn't".split())
 BE = BE_PRESENT | BE_PAST | {"be", "been", "being"}
 
 PREPOSITIONS = frozenset(
@@ -40,7 +41,7 @@ PREPOSITIONS = frozenset(
     около среди из-за из-под вокруг возле ради согласно
     """.split()
 )
-LOOSE_PREPOSITIONS = frozenset("in on at of within during в на о у по про при".split()) | {""}
+LOOSE_PREPOSITIONS = frozenset("in on of at в на".split()) | {""}
 """These may stand or not without a change of meaning, but none for another; every other one is held to."""
 ONE_PREPOSITION = {"во": "в", "об": "о", "обо": "о", "ко": "к", "со": "с", "upon": "on"}
 
@@ -96,41 +97,75 @@ NOUNS_LIKE_VERBS = frozenset(
 )
 """Nouns that end like Russian verbs, or like oblique cases."""
 
-NEGATED_MODALS = {
+NEGATED_WORDS = {
     "cannot": "can", "can't": "can", "couldn't": "may", "mustn't": "must", "shouldn't": "should", "won't": "will",
-    "wouldn't": "will",
+    "wouldn't": "would", "never": "never", "никогда": "never", "none": "none", "nothing": "nothing", "ничто": "nothing",
+    "ничего": "nothing", "nobody": "nobody", "никто": "nobody", "никого": "nobody", "neither": "neither", "nor": "nor",
+    "nowhere": "nowhere", "нигде": "nowhere", "никуда": "nowhere", "hardly": "hardly", "едва": "hardly",
+    "barely": "barely", "нельзя": "can", "without": "without", "без": "without",
 }  # fmt: skip
 
 QUANTIFIERS = by_word(
     """
-all: all every each any both entire whole всё все всех всем всеми весь вся всю всей каждый каждая каждое каждого
-    каждой каждому каждую любой любая любое любые любого любых оба обе обоих
-some: some several certain various некоторые некоторых некоторым некоторый некоторая несколько нескольких отдельные
-few: few little мало немного немногие немногих
-many: many much numerous много многие многих многим множество
-most: most mostly majority большинство большинства большинстве
+all: all every each всё все всех всем всеми весь вся всю всей каждый каждая каждое каждого каждой каждому каждую
+any: any любой любая любое любые любого любых
+both: both оба обе обоих
+whole: entire whole целый целая целое
+some: some некоторые некоторых некоторым некоторый некоторая
+several: several несколько нескольких
+certain: certain отдельные
+various: various
+few: few немного немногие немногих
+little: little мало
+many: many much много многие многих многим
+numerous: numerous множество
+most: most большинство большинства большинстве
+mostly: mostly
+majority: majority
 only: only just solely exclusively merely только лишь исключительно единственный единственная единственное
     единственного
-may: may might could possibly perhaps maybe probably likely возможно вероятно
-can: can able может могут мог могла могли можно способен способна
-must: must shall required requires mandatory has-to должен должна должно должны обязан обязана обязаны обязательно
-    необходимо нужно нужен нужна нужны надо
-should: should ought recommended следует рекомендуется желательно
+may: may might
+could: could
+possible: possibly perhaps maybe возможно
+likely: probably likely вероятно
+can: can могут мог могла могли можно
+able: able способен способна
+must: must shall должен должна должно должны обязан обязана обязаны
+required: required необходимо нужно нужен нужна нужны надо
+requires: requires
+mandatory: mandatory обязательно
+should: should ought следует
+recommended: recommended рекомендуется
+desirable: желательно
 optional: optional optionally необязательно необязательный необязательная опционально
-will: will would going-to will-be буду будет будут будем планирует планируют планируется намерен намерена намерены
-    собирается
-always: always constantly permanently всегда постоянно
-usually: usually often frequently generally typically обычно часто зачастую
-sometimes: sometimes occasionally rarely seldom иногда редко изредка
-approx: about-n approximately roughly nearly almost примерно приблизительно почти
-least: least minimum minimal minimally минимум минимальный минимальная минимальное минимально
-limit: maximum maximal most-n максимум максимальный максимальная максимальное максимально
+will: will буду будет будут будем
+plan: планирует планируют планируется
+mean: намерен намерена намерены
+always: always всегда
+constantly: constantly постоянно
+permanently: permanently
+usually: usually generally typically обычно
+often: often frequently часто зачастую
+sometimes: sometimes occasionally иногда
+rarely: rarely seldom редко изредка
+approx: approximately roughly примерно приблизительно
+nearly: nearly almost почти
+least: least
+minimum: minimum minimal minimally минимум минимальный минимальная минимальное минимально
+limit: maximum maximal максимум максимальный максимальная максимальное максимально
 or: or или либо
-if: if unless if-not если
-still: still yet already anymore longer ещё еще уже пока
+if: if если
+unless: unless
+still: still ещё еще
+already: already уже
+yet: yet
+anymore: anymore longer
+meanwhile: пока
 again: again снова опять вновь повторно
-other: other another else другой другая другое другие других другого иной иные
-same: same identical тот-же такой-же одинаковый одинаковые одинаково
+other: other another другой другая другое другие других другого иной иные
+else: else
+same: same
+identical: identical одинаковый одинаковые одинаково
 """
 )
 """Words of one kind stand for each other; a kind more or less makes two statements different."""
@@ -230,34 +265,6 @@ weekday 5: friday пятниц*
 weekday 6: saturday суббот*
 weekday 7: sunday воскресень*
 """
-
-SYNONYMS = """
-убил*,убит*,убий* | погибш*,жертв* | заяв*,сообщ*,рассказ*,объяв* | суд,суда,суде |
-авто,автомобил*,машин* | назв*,назыв* | глава,главы,главе,главу,главой,руководител* | росси*,россиян*,рф |
-сша,америк* | профессор*,проф | doctor,dr | professor,prof | выбр*,избр* | наград*,награжд* | взял*,завоев*,получил* |
-врач*,медик* | ребен*,дети,детей,детям | полици*,полицей* | купи*,приобрел*,приобрет* | прода*,торговл* |
-страниц*,страничк* | расстрел*,застрел* | возрожд*,возрод* | смерти,смерть,смертью,гибел* | подземк*,метро |
- стройк*,строительств* | увелич*,вырос*,выросл*,возрос*,повыс*,повыш* |
-сниж*,сниз*,пониз*,пониж*,уменьш*,сокращ*,сократ* | нашл*,найден*,обнаруж* | скончал*,умер* | использ*,примен* |
-законч*,заверш*,окончи* | запрет*,запрещ* | разреш*,позвол* | китай*,китае,кнр | германи*,фрг | пожар*,возгоран* |
-самолет*,авиалайнер* | мэр*,градоначальник* | ввоз*,импорт* | вывоз*,экспорт* | цена,цены,цену,стоимост* |
-сотрудник*,работник* | авари*,дтп | школьник*,ученик* | выдвор*,депорт* | затопил*,залил* | отправ*,направ* |
- сообщник*,подельник* | помощник*,ассистент* |
-make,produce | makes,produces | made,produced | acquire,purchase,buy | acquires,purchases,buys |
-acquired,purchased,bought | use,employ,utilize | uses,employs,utilizes | used,employed,utilized | show,demonstrate |
-shows,demonstrates | showed,shown,demonstrated | begin,start,commence | begins,starts,commences |
-began,started,commenced | end,finish | ends,finishes | ended,finished | car,automobile | film,movie | people,persons |
-help,assist | helps,assists | helped,assisted | rise,increase,grow | rises,increases,grows |
-rose,increased,grew | decrease,decline | decreases,declines | decreased,declined | centre,center | colour,color |
-theatre,theater | fibre,fiber | harbour,harbor | honour,honor | favour,favor | labour,labor | grey,gray |
-though,although | located,situated | founded,established,formed | buried,interred | sick,ill |
-stressed,emphasized | ruled,governed | allegedly,supposedly | commonly,frequently |
-attempted,tried | rapidly,quickly | error,mistake |
-children,kids |
-metres,meters | kilometres,kilometers | programme,program |
-defence,defense | catalogue,catalog | jewellery,jewelry | travelled,traveled | travelling,traveling | cancelled,canceled
-"""
-"""Groups parted by ``|``, words of one sense by commas or blanks."""
 
 MONTHS = {
     name: number
@@ -370,7 +377,8 @@ mm: mm millimeter millimeters millimetre millimetres мм миллиметр*
 cm: cm centimeter centimeters centimetre centimetres см сантиметр*
 m: meter meters metre metres метр метра метров метрах метры
 km: km kilometer kilometers kilometre kilometres км километр*
-mi: mile miles mph миля мили миль
+mi: mile miles миля мили миль
+mph: mph
 ft: ft foot feet фут фута футов
 mg: mg milligram milligrams мг миллиграмм*
 g: gram grams грамм грамма граммов

@@ -11,11 +11,15 @@ from pegas_memory.dedup.lexicon import NOUNS_LIKE_VERBS, SENTENCE_ADVERBS, SUBOR
 from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
 from pegas_memory.dedup.vocabulary import poles, stem
 
-RU_VERB = re.compile(r"(?:[аеиоуыя]л(?:а|о|и)?|[сзгкшдб]л(?:а|о|и)|ет|ит|ут|ют|ат|ят|ан|ен|ана|ена|ано|ено|аны|ены)(?:сь|ся)?$")
+RU_VERB = re.compile(
+    r"(?:[аеиоуыя]л(?:а|о|и)?|[сзгкшдб]л(?:а|о|и)|ет|ит|ут|ют|ат|ят|ан|ен|ана|ена|ано|ено|аны|ены)(?:сь|ся)?$"
+)
 _RU_EITHER_CASE = re.compile(r"[бвгджзйклмнпрстфхцчшщьоеиы]$")
 _RU_OBLIQUE = re.compile(r"[а-я]{3,}(?:ом|ем|ами|ями|ах|ях)$")
 _SURNAME = re.compile(r"[а-я]{3,}[ое]в$")
 _TOWNS = frozenset("ростов псков киев чернигов харьков львов саратов тамбов могилев азов краков".split())
+
+_JOINING = frozenset("and or but и или а но".split())
 
 Run = Sequence[tuple[int, int]]
 """Pairs (place in new, place in old) that stand side by side in both claims."""
@@ -24,12 +28,14 @@ Run = Sequence[tuple[int, int]]
 def order(found: Alignment) -> str:
     """The first reason why the words of ``old`` may not stand as in ``new``, else ""."""
     pairs = found.pairs
-    if all(a[1] < b[1] for a, b in pairwise(pairs)) or _fronted(found.new, found.old):
+    if all(a[1] < b[1] for a, b in pairwise(pairs)):
         return ""
     moved = next((a[0], b[0]) for a, b in pairwise(pairs) if a[1] > b[1])
     reason = "order of {!r} and {!r}".format(*(found.new.tokens[i].form for i in moved))
-    if any(word in SUBORDINATE for word in (*found.new.plain, *found.old.plain)):
+    if any(word in SUBORDINATE or word in _JOINING for word in (*found.new.plain, *found.old.plain)):
         return reason
+    if _fronted(found.new, found.old):
+        return ""
     if found.new.russian and found.old.russian:
         return "" if _is_russian_move(found, _runs(found)) else reason
     return "" if _is_english_move(found) else reason
@@ -53,8 +59,7 @@ def _is_english_move(found: Alignment) -> bool:
             continue
         rest = [j for i, j in found.pairs if i != movers[0]]
         at = dict(found.pairs).get(movers[0], -1)
-        at_front = 0 in (movers[0], at) or (movers is dates and not {"and", "or"} & {*found.new.plain})
-        if all(a < b for a, b in pairwise(rest)) and at_front:
+        if all(a < b for a, b in pairwise(rest)) and (0 in (movers[0], at) or movers is dates):
             return True
     return False
 
@@ -81,8 +86,8 @@ def _is_russian_move(found: Alignment, runs: list[Run]) -> bool:
     """Cases carry the roles: one phrase may go to the front («В Париже …») or two change places around their
     verb, if it stays clear which is the subject."""
     ranks = sorted(range(len(runs)), key=lambda n: runs[n][0][1])
-    verbs = [all(_is_verb(found.new.tokens[i]) for i, _ in run) for run in runs]
-    if ranks == [2, 1, 0] and verbs[1]:
+    verbs = [all(is_verb(found.new.tokens[i]) for i, _ in run) for run in runs]
+    if ranks == [2, 1, 0] and verbs == [False, True, False]:
         return _roles_are_clear(found, runs[0], runs[2])
     if ranks in ([1, 0], [1, 0, 2]):
         return _roles_are_clear(found, runs[0], runs[1])
@@ -94,7 +99,11 @@ def _is_russian_move(found: Alignment, runs: list[Run]) -> bool:
 
 def _roles_are_clear(found: Alignment, first: Run, second: Run) -> bool:
     tokens, others = found.new.tokens, found.old.tokens
-    left, right = ([pair for pair in run if may_be_noun(tokens[pair[0]])] for run in (first, second))
+    if any(sum(is_verb(tokens[i]) and is_verb(others[j]) for i, j in run) > 1 for run in (first, second)):
+        return False
+    left, right = (
+        [(i, j) for i, j in run if may_be_noun(tokens[i]) or may_be_noun(others[j])] for run in (first, second)
+    )
     for i, j in left:
         for k, m in right:
             a, b = tokens[i], tokens[k]
@@ -104,11 +113,11 @@ def _roles_are_clear(found: Alignment, first: Run, second: Run) -> bool:
                 return False
             if a.form != others[j].form and b.form != others[m].form:
                 return False
-    lone = [run for run in (first, second) if all(_is_verb(tokens[i]) for i, _ in run)]
+    lone = [run for run in (first, second) if all(is_verb(tokens[i]) for i, _ in run)]
     return len(lone) < 2
 
 
-def _is_verb(token: Token) -> bool:
+def is_verb(token: Token) -> bool:
     return token.kind in (Kind.WORD, Kind.POLE) and bool(RU_VERB.search(token.form)) and not _is_listed_noun(token)
 
 
@@ -120,7 +129,7 @@ def may_be_noun(token: Token) -> bool:
     if token.kind in (Kind.NAME, Kind.IDENTIFIER):
         return True
     adjective = RU_ADJECTIVE.search(token.form) and not token.form.endswith(("ние", "тие", "вие"))
-    return token.kind in (Kind.WORD, Kind.POLE) and not _is_verb(token) and not adjective
+    return token.kind in (Kind.WORD, Kind.POLE) and not is_verb(token) and not adjective
 
 
 def _open_to_both(token: Token, other: Token) -> bool:

@@ -7,6 +7,7 @@ import unicodedata
 from functools import lru_cache
 
 from pegas_memory.dedup import lexicon
+from pegas_memory.dedup.dates import joined_dates, month_of
 from pegas_memory.dedup.signs import signs
 from pegas_memory.dedup.tokens import CYRILLIC, RU_ADJECTIVE, Kind, Reading, Token
 from pegas_memory.dedup.vocabulary import CANONICAL_UNITS, UNITS, is_function, look_up, meaning
@@ -35,6 +36,7 @@ _CAMEL = re.compile(r"[a-zа-яё][A-ZА-ЯЁ]")
 _TECHNICAL = re.compile(r"[\d_/@:+#.]")
 _INITIALS = re.compile(r"(?:[A-ZА-ЯЁ]\.){1,2}[A-ZА-ЯЁ][^\W\d_]{2,}$")
 _DAY_HALVES = ("am", "pm")
+_AMOUNT = re.compile(r"\s?\d(?:[\d.,\u00a0 ]*\d)?(?![\d:-])")
 _CURRENCIES = "$€£₽¥"
 _SIGNS = {"<": "compare -", ">": "compare +", "≤": "compare -", "≥": "compare +", "=": "equal", "≠": "unequal"}
 
@@ -66,13 +68,14 @@ class _Reader:
         self.before = ""
         self.be = ""
         self.negated = False
+        self.bound = ""
 
     def read(self) -> Reading:
         for match in _SCAN.finditer(self.text):
             getattr(self, f"_on_{match.lastgroup if match.lastgroup != 'suffix' else 'number'}")(match)
             self.ended = match.end()
         self._strand()
-        tokens = _dated(self.tokens)
+        tokens = joined_dates(self.tokens)
         return Reading(
             tuple(tokens),
             tuple(sorted(self.quantifiers)),
@@ -98,7 +101,18 @@ class _Reader:
         before = self.before or self.phrase
         self.tokens.append(
             Token(
-                kind, key, form, before, self.be, self.negated, self.initial, capital, compound, raw or form, initials
+                kind,
+                key,
+                form,
+                before,
+                self.be,
+                self.negated,
+                self.initial,
+                capital,
+                compound,
+                raw or form,
+                self.bound,
+                initials,
             )
         )
         modifies = kind is Kind.NUMBER or (kind is not Kind.NAME and RU_ADJECTIVE.search(form) is not None)
@@ -165,7 +179,7 @@ class _Reader:
             self._add(Kind.POLE, _SIGNS[sign], sign)
         elif unit := look_up(sign.casefold().replace("с", "c"), UNITS):
             self.plain.append(unit)
-            if sign in _CURRENCIES and self.text[match.end() : match.end() + 2].strip()[:1].isdigit():
+            if sign in _CURRENCIES and _AMOUNT.match(self.text, match.end()):
                 self.currency = unit
             else:
                 self._add(Kind.UNIT, unit, sign)
@@ -176,7 +190,8 @@ class _Reader:
         word = _folded(raw)
         if self._is_letter_name(raw, word, match.start()):
             self.plain.append(raw)
-            self._add(Kind.IDENTIFIER, word if word in _DAY_HALVES else raw, word, raw=raw)
+            raw = word if word in _DAY_HALVES else raw
+            self._add(Kind.IDENTIFIER, raw, word, raw=raw)
             return
         if CYRILLIC.search(word) and _LATIN.search(word):
             word, raw = word.translate(_LOOKALIKES), raw.translate(_LOOKALIKES_CASED)
@@ -189,30 +204,51 @@ class _Reader:
             self.phrase = ""
         if word in lexicon.NEGATIONS:
             self.negations += 1
-            if word in lexicon.NEGATED_MODALS:
-                self.quantifiers.append(lexicon.NEGATED_MODALS[word])
+            if word in lexicon.NEGATED_WORDS:
+                self.bound = lexicon.NEGATED_WORDS[word]
+                self.quantifiers.append(self.bound)
+            self.be = self._tense_of(word) or self.be
             self.negated = True
             self.before = word if word in ("without", "без") else self.before
         elif word in lexicon.QUANTIFIERS and not (word == "may" and self._is_month(raw)):
-            self.quantifiers.append(lexicon.QUANTIFIERS[word])
+            self.bound = lexicon.QUANTIFIERS[word]
+            self.quantifiers.append(self.bound)
         elif word in lexicon.BE:
-            self.be = "present" if word in lexicon.BE_PRESENT else "past" if word in lexicon.BE_PAST else "be"
+            self.be = self._tense_of(word)
         elif word in lexicon.PREPOSITIONS:
             self.before = lexicon.ONE_PREPOSITION.get(word, word)
         elif word in lexicon.FUNCTION:
+            self.be = self._tense_of(word) or self.be
             return
         else:
             self._content(raw, word)
             return
         self.initial = False
 
+    def _tense_of(self, word: str) -> str:
+        if word in lexicon.PAST_AUXILIARIES:
+            return "past"
+        return (
+            "present"
+            if word in lexicon.BE_PRESENT
+            else "past"
+            if word in lexicon.BE_PAST
+            else ("be" if word in lexicon.BE else "")
+        )
+
     def _is_letter_name(self, raw: str, word: str, place: int) -> bool:
         """«Сервер А», «vitamin A», "10:30 am": short words that would otherwise be taken for function words."""
         if word in _DAY_HALVES:
             return bool(self.tokens) and not self.text[self.ended : place].strip() and self._after_digit()
-        if self.shouted or not raw.isupper() or raw == "I" or word in lexicon.NEGATIONS or word in lexicon.QUANTIFIERS:
+        if len(raw) <= 2 and self.text[place - 1 : place].isdigit():
+            return is_function(word)
+        if self.shouted or raw == "I" or not any(letter.isupper() for letter in raw[1:] or raw):
             return False
-        return not self.initial if len(raw) == 1 else meaning(word)[0] is not Kind.UNIT and is_function(word)
+        if not raw.isupper():
+            return is_function(word) or word in lexicon.NEGATIONS or word in lexicon.QUANTIFIERS
+        if len(raw) == 1:
+            return not self.initial
+        return is_function(word) and word not in lexicon.NEGATIONS and word not in lexicon.QUANTIFIERS
 
     def _after_digit(self) -> bool:
         return self.text[: self.ended].rstrip(". ")[-1:].isdigit()
@@ -242,7 +278,7 @@ class _Reader:
     def _single(self, raw: str, word: str, *, compound: bool = False) -> None:
         capital = raw[0].isupper()
         after_number = bool(self.tokens) and self.tokens[-1].kind is Kind.NUMBER and len(self.plain) > 1
-        if month := _month(raw, word, self.before, after_number):
+        if month := month_of(raw, word, self.before, after_number):
             self._add(Kind.DATE, f"m{month}", word)
             return
         if after_number and word in lexicon.SCALES and self._scale(lexicon.SCALES[word]):
@@ -287,50 +323,6 @@ class _Reader:
 
 def _is_shouted(text: str) -> bool:
     return text.isupper() and sum(word.isalpha() for word in text.split()) >= 3
-
-
-def _month(raw: str, word: str, before: str, after_number: bool) -> int:
-    if word in lexicon.MONTHS and not CYRILLIC.search(word):
-        ambiguous = word in ("may", "march", "mar", "jan", "sep", "dec")
-        return (
-            lexicon.MONTHS[word]
-            if raw[0].isupper() and (not ambiguous or before or after_number or word == "may")
-            else 0
-        )
-    if CYRILLIC.search(word):
-        if word in lexicon.MONTHS and word.startswith("ма"):
-            return lexicon.MONTHS[word]
-        base = word[:-1] if word[-1] in "ьяюеойуа" else word.removesuffix("ем").removesuffix("ом")
-        base = base if base in lexicon.MONTHS else word
-        return lexicon.MONTHS.get(base, 0) if not base.startswith("ма") or base == "март" else 0
-    return 0
-
-
-def _dated(tokens: list[Token]) -> list[Token]:
-    """Day, month and year that stand together as one date token."""
-    out: list[Token] = []
-    skip = 0
-    for index, token in enumerate(tokens):
-        if skip:
-            skip -= 1
-            continue
-        if token.kind is not Kind.DATE or not token.key.startswith("m"):
-            out.append(token)
-            continue
-        day = out.pop() if out and _is_day(out[-1]) else None
-        rest = tokens[index + 1 : index + 3]
-        if day is None and rest and _is_day(rest[0]):
-            day, skip, rest = rest[0], 1, rest[1:]
-        year = rest[0] if rest and re.fullmatch(r"(?:1\d|20)\d\d", rest[0].key) else None
-        skip += year is not None
-        key = f"{year.key if year else ''}-{token.key[1:]}-{day.key.lstrip('#') if day else ''}"
-        first = day or token
-        out.append(Token(Kind.DATE, key, key, first.before, first.be, first.negated, first.initial))
-    return out
-
-
-def _is_day(token: Token) -> bool:
-    return token.kind is Kind.NUMBER and bool(re.fullmatch(r"#?(?:[12]?\d|3[01])", token.key))
 
 
 def _folded(word: str) -> str:

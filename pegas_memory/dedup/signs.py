@@ -11,8 +11,10 @@ _VALUES = frozenset("#&*@/\\§‰‱†‡′″‴[]{}")
 """Punctuation by Unicode, but part of what is said."""
 _MARKS = frozenset("`´¨")
 _PRESENTATION = frozenset("\ufe0e\ufe0f\u0301")
-_WORD_SIGNS = re.compile(r"[\w+#]")
-_MINUS = re.compile(r"(?<!\w)[-−–](?=\d)|[−](?=\s*\d)")
+_DASHES = "-−–—"
+_MINUS = re.compile(r"(?<!\w)[-–—](?=\d)|(?<=\d)[-–—](?=\d)")
+"""A sign of a number (-5), or between two of them (5–10)."""
+_ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
 def signs(text: str) -> tuple[str, ...]:
@@ -20,15 +22,15 @@ def signs(text: str) -> tuple[str, ...]:
     found: list[str] = []
     quotes = {"'": 0, '"': 0}
     before = " "
-    for place, sign in enumerate(text):
+    for place, sign in enumerate(text := _ISO_DATE.sub("", text)):
         if sign in quotes:
             quotes[sign] += 1
             if before.isdigit() and quotes[sign] % 2:
                 found.append(sign)
-        elif sign == "-" or sign == "−":
-            if _MINUS.match(text, place):
+        elif sign in _DASHES:
+            if sign == "−" or _MINUS.match(text, place):
                 found.append("-")
-        elif _is_sign(sign, before):
+        elif _is_sign(sign):
             found.append(sign)
         before = sign
     if "?" in text:
@@ -36,7 +38,7 @@ def signs(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_sign(sign: str, before: str) -> bool:
+def _is_sign(sign: str) -> bool:
     if sign.isascii() and (sign.isalnum() or sign.isspace()):
         return False
     if sign in _VALUES:

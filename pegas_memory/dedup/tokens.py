@@ -41,6 +41,8 @@ class Token:
     compound: bool = False
     raw: str = ""
     """As it is written, letter for letter."""
+    bound: str = ""
+    """The quantifier or modal directly in front."""
     initials: bool = False
     """One letter in front of a surname: Э.Сноуден."""
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import Stemmer
 
-from pegas_memory.dedup import lexicon
+from pegas_memory.dedup import lexicon, synonyms
 from pegas_memory.dedup.tokens import CYRILLIC, Kind
 
 _PRONOUNS = frozenset(
@@ -28,9 +28,13 @@ def _table(text: str) -> tuple[dict[str, str], dict[str, str]]:
     return whole, prefixes
 
 
-def _synonym_lines(text: str) -> str:
-    groups = " ".join(text.split()).split("|")
-    return "\n".join(f"syn{n}: {group.replace(',', ' ')}" for n, group in enumerate(groups))
+def _synonyms(text: str) -> dict[str, str]:
+    groups = enumerate(text.split("|"))
+    return {_dictionary_form(word): f"syn{n}" for n, group in groups for word in group.split()}
+
+
+def _dictionary_form(word: str) -> str:
+    return stem(word) if CYRILLIC.search(word) else word
 
 
 def _split(words: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -41,7 +45,6 @@ def _split(words: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 POLES = _table(lexicon.POLES)
-SYNONYMS = _table(_synonym_lines(lexicon.SYNONYMS))
 UNITS = _split(lexicon.UNITS)
 ORDINALS = _split(lexicon.ORDINALS)
 
@@ -75,13 +78,14 @@ def meaning(word: str) -> tuple[Kind, str]:
     """(kind, key) of one folded word by the lists, else the word's stem."""
     if word in lexicon.NUMBERS:
         return Kind.NUMBER, lexicon.NUMBERS[word]
-    if ordinal := look_up(word, ORDINALS):
+    if not word.startswith(("первич", "вторич")) and (ordinal := look_up(word, ORDINALS)):
         return Kind.NUMBER, ordinal
     if unit := look_up(word, UNITS):
         return Kind.UNIT, unit
     if word in _PRONOUNS:
         return Kind.PRONOUN, word
-    key = look_up(word, SYNONYMS) or (stem(word) if CYRILLIC.search(word) else word)
+    dictionary = _dictionary_form(word)
+    key = SYNONYMS.get(dictionary, dictionary)
     return Kind.POLE if look_up(word, POLES) else Kind.WORD, key
 
 
@@ -96,3 +100,6 @@ def stem(word: str) -> str:
     if CYRILLIC.search(word):
         return str(_russian.stemWord(word))
     return str(_english.stemWord(word.removesuffix("'s")))
+
+
+SYNONYMS = _synonyms(synonyms.SYNONYMS)

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 START, WAKE, MODEL, SEARCH, STATUS = 12.0, 1.0, 5.0, 8.0, 5.0
 EMBED, EMBED_EACH = 13.0, 2.0
 PROBE = 2.0
+BUSY = 6.0
+"""How long a new connection that hears nothing is tried again: a machine may be that busy."""
 QUIET = 10.0
 """How long an engine that did not answer is left alone; then one call looks whether it does."""
 FAILED = 3.0
@@ -132,7 +134,7 @@ class EngineClient:
 
     def _open(self, deadline: float) -> tuple[Link, EngineInfo]:
         """A greeted connection. An engine on its way out is waited for and followed by a new one."""
-        pause = 0.02
+        pause, begun = 0.02, time.monotonic()
         starter = Starter(self._place, self._settings, deadline)
         while True:
             link: Link | None = None
@@ -142,7 +144,8 @@ class EngineClient:
             except BaseException as error:
                 if link is not None:
                     link.close()
-                if not isinstance(error, LinkLost) or time.monotonic() + pause >= deadline:
+                until = deadline if isinstance(error, LinkLost) else min(deadline, begun + BUSY)
+                if not isinstance(error, LinkLost | NoAnswer) or time.monotonic() + pause >= until:
                     raise
                 starter.mourn()
                 time.sleep(pause)

@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from pegas_memory.db.session import Database
 from pegas_memory.errors import DatabaseUnavailable, EmbedderUnavailable
-from pegas_memory.worker import Lane, Worker
+from pegas_memory.worker import JOB_LANES, Lane, Worker
 from tests.support.embedding_server import hashed_embedding_server
 from tests.support.engines import engines_of, eventually
 
@@ -116,6 +116,32 @@ def test_a_long_job_does_not_hold_up_projection_and_is_told_to_stop(migrated_url
         seen = project.calls
         eventually(lambda: project.calls > seen + 2, "projection went on")
         assert worker.busy
+
+
+def test_a_job_that_hangs_holds_up_no_other_job(migrated_url: str) -> None:
+    hangs, done, calls = threading.Event(), threading.Event(), Steps()
+
+    def job(stop: threading.Event) -> bool:
+        if not hangs.is_set():
+            hangs.set()
+            stop.wait()
+        elif calls():
+            return True
+        done.set()
+        return False
+
+    worker = Worker(migrated_url, project={}, run_job=job, job_lanes=JOB_LANES, tick=SLOW_TICK)
+    with running(worker):
+        assert hangs.wait(30)
+        assert done.wait(30)
+        eventually(lambda: bool(worker.status()["listening"]), "it listens")
+        seen = calls.calls
+        worker.wake_jobs()
+        eventually(lambda: calls.calls > seen, "the other lane looked again")
+        assert worker.busy
+        lanes = worker.status()["lanes"]
+        assert isinstance(lanes, dict)
+        assert sorted(lanes) == ["jobs", "jobs 2"]
 
 
 @pytest.mark.parametrize(

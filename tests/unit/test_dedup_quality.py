@@ -32,12 +32,12 @@ def merged_shares(folder: str, vectors: str, count: int) -> dict[int, float]:
 
 def test_paws_non_paraphrases_are_kept_apart() -> None:
     shares = merged_shares("paraphrase-en-paws", "paws-en.npz", 400)
-    assert shares[0] <= 0.05
-    assert shares[1] >= 0.25
+    assert shares[0] == 0.0
+    assert shares[1] >= 0.12
 
 
 def test_paraphraser_copies_are_merged() -> None:
+    """Far fewer than a cosine alone would merge: a replaced or added word is an update at any cosine."""
     shares = merged_shares("paraphrase-ru-paraphraser", "paraphraser-ru.npz", 600)
-    assert shares[1] >= 0.30
-    assert shares[0] <= 0.10
-    assert shares[-1] <= 0.01
+    assert shares[1] >= 0.08
+    assert shares[0] == shares[-1] == 0.0
