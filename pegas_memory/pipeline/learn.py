@@ -47,6 +47,8 @@ class Learned:
     similarity: float | None
     status: str
     revision: int
+    unsure: bool = False
+    """Near duplicates could not be looked for yet: the embedder or the index did not answer."""
 
 
 class Recent:
@@ -233,7 +235,7 @@ class Learner:
             made = self._place(conn, tenant, ready, standing, plan)
             for n, lesson in ready.items():
                 if n in made:
-                    outcome[n] = Learned(made[n], True, None, None, ShownAs.CANDIDATE.value, 1)
+                    outcome[n] = Learned(made[n], True, None, None, ShownAs.CANDIDATE.value, 1, plan.pending)
                 else:
                     match = standing.of[n]
                     row = self._merge(conn, standing.rows[match.atom_id], lesson)

@@ -12,6 +12,7 @@ from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection
 from pegas_memory.errors import EmptyText, InvalidParameter, NotAvailableYet, NotFound
 from pegas_memory.model import (
+    Degraded,
     LinkRequest,
     MemoryKind,
     SearchAnswer,
@@ -39,6 +40,9 @@ from pegas_memory.text import (
 DEFAULT_CONFIDENCE = 0.5
 DEFAULT_IMPORTANCE = 0.5
 KIND_LIMIT = 60
+LOOKED_FOR_LATER = (
+    Degraded("embedder", "it or the vector index did not answer; near duplicates are looked for later"),
+)
 
 
 def store(rooms: OpenRooms, tenant: str, request: StoreRequest) -> StoreAnswer:
@@ -79,7 +83,7 @@ def store(rooms: OpenRooms, tenant: str, request: StoreRequest) -> StoreAnswer:
         replaced=replaced,
         status=learned.status,
         revision=learned.revision,
-        degraded=degraded_by(rooms.model()),
+        degraded=degraded_by(rooms.model()) or (LOOKED_FOR_LATER if learned.unsure else ()),
         pending=waiting[-1],
     )
 

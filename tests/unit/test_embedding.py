@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ from hypothesis import strategies as st
 
 from pegas_memory.config import Settings
 from pegas_memory.embedding import MAX_PARTS, choose_embedder, open_embedder, parts_of
-from pegas_memory.embedding.bundled import QUERIES_AT_ONCE, Turns, cpu_flags, slices
+from pegas_memory.embedding.bundled import cpu_flags, slices
 from pegas_memory.embedding.checks import unit_vectors
 from pegas_memory.embedding.endpoint import is_loopback, shown
+from pegas_memory.embedding.model_thread import ModelThread
 from pegas_memory.embedding.openai_endpoint import embeddings_url
 from pegas_memory.embedding.prompts import family_of
-from pegas_memory.errors import BadSettings, EmbedderMisbehaved
+from pegas_memory.errors import BadSettings, EmbedderMisbehaved, EmbedderUnavailable
 from pegas_memory.model import Role
 from tests.support.embedding_server import hashed_vector
 
@@ -213,66 +215,42 @@ def test_any_finite_row_is_normalised_without_overflow(row: list[float]) -> None
 
 def test_slices_cover_all_texts_in_order_and_stay_small() -> None:
     texts = ["a" * length for length in (10, 10, 10, 10, 10, 1600, 700, 700, 5)]
-    assert list(slices(texts)) == [(0, 4), (4, 5), (5, 6), (6, 7), (7, 9)]
+    assert list(slices(texts)) == [(0, 2), (2, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 9)]
     assert list(slices([])) == []
 
 
-def test_a_query_does_not_wait_for_a_document_slice() -> None:
-    turns = Turns()
-    with turns.documents():
-        entered = threading.Event()
+def test_a_query_overtakes_the_documents_that_wait() -> None:
+    thread, order = ModelThread("test"), []
+    begun, leave = threading.Event(), threading.Event()
 
-        def ask() -> None:
-            with turns.query():
-                entered.set()
+    def first() -> None:
+        begun.set()
+        leave.wait(10)
 
-        thread = threading.Thread(target=ask)
-        thread.start()
-        assert entered.wait(10)
-        thread.join()
-
-
-def test_documents_stand_back_while_a_query_is_about_but_not_for_ever() -> None:
-    turns = Turns(patience=30)
-    begun = threading.Event()
-
-    def work(whose: Turns) -> None:
-        with whose.documents():
-            begun.set()
-
-    with turns.query():
-        waiting = threading.Thread(target=work, args=(turns,))
-        waiting.start()
-        assert not begun.wait(0.1)
+    callers = [threading.Thread(target=lambda: thread.run(first, urgent=False))]
+    callers[0].start()
     assert begun.wait(10)
-    waiting.join()
-    impatient = Turns(patience=0.01)
-    begun.clear()
-    with impatient.query():
-        going = threading.Thread(target=work, args=(impatient,))
-        going.start()
-        assert begun.wait(10)
-        going.join()
-
-
-def test_only_so_many_queries_at_once() -> None:
-    turns = Turns()
-    inside, leave = threading.Semaphore(0), threading.Event()
-
-    def ask() -> None:
-        with turns.query():
-            inside.release()
-            leave.wait(10)
-
-    threads = [threading.Thread(target=ask) for _ in range(QUERIES_AT_ONCE + 1)]
-    for thread in threads:
-        thread.start()
-    assert all(inside.acquire(timeout=10) for _ in range(QUERIES_AT_ONCE))
-    assert not inside.acquire(timeout=0.1)
+    for name, urgent in (("document", False), ("query", True)):
+        callers.append(threading.Thread(target=lambda n=name, u=urgent: thread.run(lambda: order.append(n), urgent=u)))
+        callers[-1].start()
+        while len(thread._urgent if urgent else thread._patient) == 0:
+            time.sleep(0.001)
     leave.set()
-    for thread in threads:
-        thread.join()
-    assert inside.acquire(timeout=0)
+    for caller in callers:
+        caller.join(10)
+    thread.close()
+    assert order == ["query", "document"]
+
+
+def test_all_work_is_done_in_one_thread_and_its_errors_reach_the_caller() -> None:
+    thread = ModelThread("test")
+    names = {thread.run(lambda: threading.current_thread().name, urgent=bool(n % 2)) for n in range(6)}
+    assert names == {"test"}
+    with pytest.raises(ZeroDivisionError):
+        thread.run(lambda: 1 / 0, urgent=True)
+    thread.close()
+    with pytest.raises(EmbedderUnavailable):
+        thread.run(lambda: 1, urgent=True)
 
 
 def test_cpu_flags_are_read_and_assumed_where_the_system_is_silent(tmp_path: Path) -> None:
