@@ -4,7 +4,8 @@
 
 Each claim is new, carries a source, and is embedded by the bundled model; the server is `mcp_server.py`
 with the SDK's client and a home of its own. The claim's embedding is measured through the same engine
-process just before the call with a text of the same kind and length, so that it meets the same load.
+process before the call with a text of the same kind and length. Before each of the two is a pause, so that
+neither meets what the engine still does with the claim before it (projection, the second look for duplicates).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pegas_memory.config import Settings
 from pegas_memory.model import Role
 
 WARM_UP = 5
+PAUSE = 0.1
 OTHERS = 500_000
 """Numbers of the claims that are only embedded: as long as the stored ones and never the same."""
 
@@ -33,8 +35,10 @@ async def ask(settings: Settings, memory: PegasMemory, count: int) -> tuple[list
     async with stdio_client(settings) as client:
         for number, (claim, twin) in enumerate(zip(claims(count), twins, strict=True)):
             source = {"uri": f"https://example.org/{number // 10}", "title": "Notes", "quote": claim}
+            await anyio.sleep(PAUSE)
             _, milliseconds = timed(partial(memory.rooms.embedder.embed, [twin], Role.DOCUMENT))
             embedded.append(milliseconds)
+            await anyio.sleep(PAUSE)
             stored.append(await call(client, "memory_store", {"claim": claim, "source": source}))
     return stored[WARM_UP:], embedded[WARM_UP:]
 
