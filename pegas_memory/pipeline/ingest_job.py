@@ -4,6 +4,7 @@ transaction, and running the job again adds only what is missing."""
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.documents import DocumentRow, NewDocument
 from pegas_memory.db.jobs import JobRow
 from pegas_memory.db.session import Database
+from pegas_memory.db.turns import Turn
 from pegas_memory.distill import chunk_atoms, distill_extractive
 from pegas_memory.errors import Cancelled, InputError, NoUsableText
 from pegas_memory.model import AtomCounts, Chunk, Distill, DocumentAnswer, DocumentKind, DraftAtom, Extracted, to_json
@@ -30,6 +32,7 @@ from pegas_memory.text import language_of
 BATCH = 32
 """Atoms in one transaction; also what is lost at most, and done again, when a worker is killed."""
 FAILURES_SHOWN = 50
+TURN_PAUSE = 0.2
 WELL_COVERED = 0.75
 
 
@@ -95,6 +98,17 @@ class IngestWork:
         return _answer(run, outcomes[0], sum(outcome.chunks for outcome in outcomes), warnings)
 
     def _document(self, run: _Run, read: Read) -> _Outcome:
+        turn = Turn(self._db.url, f"document {run.job.tenant} {read.uri}")
+        try:
+            while not turn.mine():
+                run.tell(waiting="another worker ingests this document", title=read.document.title)
+                time.sleep(TURN_PAUSE)
+            return self._alone(run, read)
+        finally:
+            turn.close()
+
+    def _alone(self, run: _Run, read: Read) -> _Outcome:
+        """With the document's turn: two versions written at once would mix their citations."""
         tenant = run.job.tenant
         chunks = ingest.chunk(read.document)
         drafts, distiller = _distilled(read.document, chunks, Distill(run.job.payload.get("distill", "auto")))

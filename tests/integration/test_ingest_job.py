@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from pegas_memory.db import documents, jobs
+from pegas_memory.db.turns import Turn
 from pegas_memory.errors import EmptyText, InvalidParameter, NotFound, PathNotAllowed
 from pegas_memory.model import (
     AtomType,
@@ -254,6 +256,24 @@ def test_an_abandoned_job_is_finished_by_another_worker_without_doubles(memory: 
     assert done.state is JobState.DONE
     assert done.doc_id == first.doc_id
     assert counts(memory) == total
+
+
+def test_a_document_that_another_worker_ingests_is_waited_for(memory: LocalMemory) -> None:
+    """As with several workers of the server profile: their jobs on one document take turns."""
+    text_ = "The dock at Norden has four cranes."
+    content_hash = hashlib.sha256(text_.encode()).hexdigest()
+    turn = Turn(memory.rooms.db.url, f"document {memory.tenant} text:{content_hash[:32]}")
+    assert turn.mine()
+    answer = memory.ingest(IngestRequest(text=text_, title="Dock", wait=False))
+    for _ in range(500):
+        if memory.job(answer.job_id).progress.get("waiting"):
+            break
+        time.sleep(0.02)
+    assert memory.job(answer.job_id).progress["waiting"]
+    assert memory.stats().documents == 0
+    turn.close()
+    assert memory.wait_job(answer.job_id, 30).state is JobState.DONE
+    assert memory.stats().atoms.total == 1
 
 
 def test_searches_go_on_while_a_document_is_read(memory: LocalMemory) -> None:
