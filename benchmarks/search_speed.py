@@ -75,7 +75,7 @@ def store_batch(memory: PegasMemory, first: int, texts: list[str], base: Dense, 
         )
         for text in texts:
             atom = NewAtom(AtomType.FACT, text, language=language_of(text), terms=tuple(bm25.terms(text)))
-            atom_id = atoms.insert_new(conn, tenant, atom)
+            (atom_id,) = atoms.insert_many(conn, tenant, [atom])
             assert atom_id is not None
             citations.add(conn, tenant, atom_id, NewCitation(doc_id, text))
 

@@ -104,13 +104,9 @@ _AS_NEW = """id uuid, type text, claim text, content text, content_hash text, co
     valid_to timestamptz, stability float8, distilled_by text, dedup_pending boolean, doc_id uuid"""
 
 
-def insert_new(conn: Connection, tenant: str, atom: NewAtom) -> UUID | None:
-    """Insert a live atom and note it in the outbox; None when a live one of that identity stands."""
-    return insert_many(conn, tenant, [atom])[0]
-
-
 def insert_many(conn: Connection, tenant: str, new: Sequence[NewAtom]) -> list[UUID | None]:
-    """As :func:`insert_new`, in the order given, as one statement: it may hold one identity twice."""
+    """Insert live atoms in one statement and note them in the outbox. Ids in the order given; None where a
+    live one of that identity stands (``new`` may hold one identity twice)."""
     if not new:
         return []
     rows = [_new_row(atom) for atom in new]

@@ -21,7 +21,6 @@ MAX_NOTICE = 90
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _ENDS_WHOLE = re.compile(r"[.!…][\"'»”’)\]]*$")
-_QUESTION = re.compile(r"\?[!?\"'»”’)\]]*$")
 _STARTS = re.compile(r"[\"'«“‘(\[]*(?:[A-ZА-ЯЁÀ-ÞΑ-Ω]|\d|[a-zа-яα-ω][\w.+-]*[A-Z0-9+_./-]\w*|[/~$-]+\w)")
 _NUMBERED_HEADING = re.compile(
     r"^(?:\d+\.)+\d*\s+\S|^(?:chapter|section|appendix|глава|раздел|приложение)\s+\w+[.:]", re.I
@@ -84,10 +83,6 @@ def _well_formed(claim: str, *, ends_with_colon: bool) -> bool:
 def _points_elsewhere(claim: str) -> bool:
     """Only sends the reader to another place, or leans on a table or list that the claim leaves out."""
     return bool(lexicon.CROSS_REFERENCE.match(claim) or (claim[-1] != ":" and lexicon.POINTS_ELSEWHERE.search(claim)))
-
-
-def is_question(claim: str) -> bool:
-    return bool(_QUESTION.search(claim))
 
 
 def is_boilerplate(text: str) -> bool:

@@ -57,7 +57,6 @@ class _MarkdownReader:
         self.first_title = ""
         self._quotes = 0
         self._items: list[bool] = []
-        self._table_end = -1
 
     def read(self, tokens: list[Token]) -> None:
         for index, token in enumerate(tokens):
@@ -74,7 +73,6 @@ class _MarkdownReader:
                     self._paragraph(token, tokens[index + 1])
                 case "table_open":
                     self._add(BlockKind.TABLE, token)
-                    self._table_end = index
                 case "fence":
                     self._code(token, token.info.strip().split(" ")[0])
                 case "code_block":

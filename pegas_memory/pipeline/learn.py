@@ -14,7 +14,7 @@ from pegas_memory.db.atoms import AtomRow, NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.dedup import Verdict, compare, profile_for
-from pegas_memory.errors import Unavailable, WrongDimension
+from pegas_memory.errors import DatabaseUnavailable, Unavailable, WrongDimension
 from pegas_memory.model import AtomType, Dense, Hit, SearchFilter, ShownAs
 from pegas_memory.text import collapse
 from pegas_memory.vectors import Searcher, Vectors, embedded_text
@@ -22,6 +22,7 @@ from pegas_memory.vectors import Searcher, Vectors, embedded_text
 NEAR_TYPES = frozenset({AtomType.FACT, AtomType.DEFINITION, AtomType.TEXT})
 """Code, tables and rules are compared letter for letter: one character there is an update."""
 NEIGHBOURS = 5
+PLACE_TRIES = 3
 STANDING = frozenset({ShownAs.CANDIDATE, ShownAs.VERIFIED, ShownAs.CONTESTED, ShownAs.STALE})
 
 
@@ -262,8 +263,13 @@ class Learner:
         became |= {identities[n]: match.atom_id for n, match in standing.of.items()}
         twins = {j: _Match(became[i], cosine) for j, (i, cosine) in plan.twins.items() if i in became}
         standing.look(left(), twins)
-        made |= self._insert(conn, tenant, left(), plan)  # what its twin became was retracted since
-        standing.look(left())
+        for _ in range(PLACE_TRIES):  # what one became, or stood as, can be gone by the time it is locked
+            if not left():
+                return made
+            made |= self._insert(conn, tenant, left(), plan)
+            standing.look(left())
+        if left():
+            raise DatabaseUnavailable("An atom of the batch is being changed by others without a pause.")
         return made
 
     def _insert(self, conn: Connection, tenant: str, new: Mapping[int, Lesson], plan: _Plan) -> dict[int, UUID]:

@@ -137,7 +137,7 @@ CLAIMS = [f"Запись номер {n}: агент {n * 7} хранит зна�
 def learn(db: Database, claims: list[str]) -> None:
     with db.tenant("default") as conn:
         for claim in claims:
-            atoms.insert_new(conn, "default", NewAtom(AtomType.FACT, claim))
+            atoms.insert_many(conn, "default", [NewAtom(AtomType.FACT, claim)])
 
 
 def nothing_waits(db: Database) -> bool:

@@ -86,7 +86,7 @@ def test_a_rewording_whose_twin_was_retracted_meanwhile_is_stored(memory: LocalM
         """Another writer stores and retracts the first claim after the batch was planned."""
         if given is retracted:
             with memory.rooms.db.tenant(memory.tenant) as other:
-                made = atoms.insert_new(other, memory.tenant, retracted.atom)
+                (made,) = atoms.insert_many(other, memory.tenant, [retracted.atom])
                 row = atoms.lock(other, memory.tenant, made) if made else None
                 if row is not None:
                     atoms.change(other, row, {"retracted_at": datetime(2026, 1, 1, tzinfo=UTC)}, what="retracted")
