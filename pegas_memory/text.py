@@ -129,6 +129,13 @@ _ABBREVIATIONS = frozenset(
     нем фр итал исп греч э н bros ave blvd
     """.split()
 )
+_ENDS_ANYWHERE = frozenset({"etc", "т.д", "т.п"})
+_AFTER_NUMBERS = frozenset("г гг тыс млн млрд трлн руб коп кг км м мм см чел мин сек ч ок стр с".split())
+"""Units and the like: before a capital they end the sentence when a number stands before them, while
+«г. Москва» and «ул. Ленина» go on."""
+_NUMBER_BEFORE = re.compile(r"\d\s?$")
+_OPENING_DATE = re.compile(r"\W*\w+\s(?:\w+\s)?\d{3,4}(?:[–-]\d{2,4})?\s?$")
+"""«В 1993 г. Иван …», «В мае 1993 г. Иван …»: with so little before it, a year does not end a sentence."""
 _BREAK = re.compile(r"(?<![.!?…])([.!?…]+[\"'»”’)\]]*)(\s+)")
 _LAST_WORD = re.compile(r"([^\W_]+(?:\.[^\W_]+)*)$")
 _OPENERS = "\"'«“‘([—–-•"
@@ -173,10 +180,18 @@ def _ends_sentence(text: str, start: int, match: re.Match[str], limit: int) -> b
         return True
     last = word.group(1)
     initial = len(last) == 1 and last.isupper()
-    abbreviation = fold(last) in _ABBREVIATIONS and not (
-        first.isupper() and fold(last) in {"etc", "т.д", "т.п", "г", "гг"}
-    )
+    folded = fold(last)
+    if first.isupper() and (folded in _ENDS_ANYWHERE or (folded in _AFTER_NUMBERS and _counted(text, start, word))):
+        return True
+    abbreviation = folded in _ABBREVIATIONS
     return not (initial or abbreviation)
+
+
+def _counted(text: str, start: int, word: re.Match[str]) -> bool:
+    """Whether a number stands before the word («12 кг.», «родился в 1990 г.») and more than a date does."""
+    if _NUMBER_BEFORE.search(text, max(start, word.start() - 12), word.start()) is None:
+        return False
+    return word.group(1)[0] not in "гГ" or _OPENING_DATE.fullmatch(text, start, word.start()) is None
 
 
 def first_sentence(text: str, max_characters: int = 400) -> str:

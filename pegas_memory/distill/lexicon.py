@@ -41,7 +41,13 @@ _VERBS = """
     split stand start state stay stimulate stop store strengthen succeed suffer suggest suit supply support suppress
     switch take target tell tend test think translate treat trigger try turn type underlie understand undergo unify
     update upgrade upload use vary verify view visit wait want warn win wish work write yield
-    """
+    abolish absorb accommodate accompany acquire adjoin admire admit announce appoint arrive bake beat blame
+    bleed boil borrow breathe burrow buy carry confess conquer cost deepen defend demolish deny depart descend
+    die disagree divorce draw earn eat elect emerge emit endure enjoy erect explode fetch fill forgive freeze
+    graduate hang harden heal hear hide invade invite learn marry melt mend obey oppose outweigh overlook owe
+    radiate ratify resign retire ripen rotate sell sing soften starve sue surrender surround sweeten testify
+    thicken throw vanish vibrate violate weigh
+"""
 
 NOT_VERB_ENDINGS = (
     "ing",
