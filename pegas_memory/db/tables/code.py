@@ -1,0 +1,76 @@
+"""Code: symbols and what they depend on."""
+
+from __future__ import annotations
+
+from sqlalchemy import ForeignKeyConstraint, Index, Table, UniqueConstraint
+
+from pegas_memory.db.tables.columns import (
+    count,
+    flag,
+    ids,
+    json_of,
+    metadata,
+    one_of,
+    real,
+    ref,
+    text_of,
+    texts,
+    time_of,
+)
+
+pm_code_symbol = Table(
+    "pm_code_symbol",
+    metadata,
+    *ids(),
+    text_of("repo", None),
+    text_of("path", None),
+    text_of("language", None),
+    text_of("name", None),
+    text_of("qualified_name", None),
+    text_of("kind", None),
+    text_of("signature"),
+    text_of("doc"),
+    count("start_line"),
+    count("end_line"),
+    count("start_byte"),
+    count("end_byte"),
+    ref("parent_id"),
+    text_of("visibility"),
+    texts("decorators"),
+    text_of("content_hash"),
+    text_of("repo_revision"),
+    text_of("name_folded"),
+    texts("name_words"),
+    texts("trigrams"),
+    texts("doc_terms"),
+    json_of("metadata"),
+    time_of("created_at", now=True),
+    time_of("updated_at", now=True),
+    count("revision", 1),
+    Index("ix_pm_code_symbol_path", "tenant", "repo", "path"),
+    Index("ix_pm_code_symbol_name", "tenant", "name_folded"),
+    Index("ix_pm_code_symbol_trigrams", "trigrams", postgresql_using="gin"),
+)
+
+pm_code_dependency = Table(
+    "pm_code_dependency",
+    metadata,
+    *ids(),
+    text_of("repo", None),
+    ref("src_id", required=True),
+    ref("dst_id"),
+    text_of("dst_name", None),
+    text_of("kind", None),
+    text_of("path"),
+    count("line"),
+    real("certainty", 1.0),
+    json_of("candidates"),
+    flag("external"),
+    time_of("created_at", now=True),
+    count("revision", 1),
+    one_of("kind", "calls", "imports", "inherits"),
+    ForeignKeyConstraint(["tenant", "src_id"], ["pm_code_symbol.tenant", "pm_code_symbol.id"], ondelete="CASCADE"),
+    ForeignKeyConstraint(["tenant", "dst_id"], ["pm_code_symbol.tenant", "pm_code_symbol.id"], ondelete="CASCADE"),
+    UniqueConstraint("tenant", "src_id", "dst_name", "kind", "path", "line"),
+    Index("ix_pm_code_dependency_dst", "tenant", "dst_id"),
+)
