@@ -24,6 +24,12 @@ from pegas_memory.model.answers import SearchResult as SearchResult
 from pegas_memory.model.answers import StatsAnswer as StatsAnswer
 from pegas_memory.model.answers import StoreAnswer as StoreAnswer
 from pegas_memory.model.as_json import to_json as to_json
+from pegas_memory.model.graph import Direction as Direction
+from pegas_memory.model.graph import Edge as Edge
+from pegas_memory.model.graph import EdgeFilter as EdgeFilter
+from pegas_memory.model.graph import Node as Node
+from pegas_memory.model.graph import NodeKind as NodeKind
+from pegas_memory.model.graph import NodeRef as NodeRef
 from pegas_memory.model.kinds import VISIBLE as VISIBLE
 from pegas_memory.model.kinds import AtomId as AtomId
 from pegas_memory.model.kinds import AtomStatus as AtomStatus
