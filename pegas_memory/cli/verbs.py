@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from pegas_memory import model
+from pegas_memory.cli.app import DocId, Json, Tags, Types, app, given
 from pegas_memory.cli.printing import Speaker, checks_text, where_text
 from pegas_memory.cli.session import call, ingest_all, opened, round_of_checks, started
-from pegas_memory.version import VERSION
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        print(VERSION)
-        raise typer.Exit
-
-
-@app.callback()
-def everywhere(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print it.")
-    ] = False,
-) -> None:
-    """Pegas Memory: local, cited, long-term memory for agents."""
-
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="A tag; repeat for more.")]
-DocId = Annotated[str, typer.Option("--doc-id", help="Only what this document supports.")]
-Types = Annotated[list[str] | None, typer.Option("--type", help=f"One of {', '.join(model.AtomType)}; repeatable.")]
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    """The options that were used; the tools know the defaults of the rest."""
-    return {name: value for name, value in values.items() if value not in (None, "", [])}
 
 
 @app.command()
@@ -86,10 +54,10 @@ def store(
 ) -> None:
     """Store one claim, with its source."""
     with Speaker(json) as speaker:
-        given = _given(type=type, content=content, tags=tag, confidence=confidence, replaces=replaces)
-        cited = _given(uri=source, title=title, quote=quote)
+        options = given(type=type, content=content, tags=tag, confidence=confidence, replaces=replaces)
+        cited = given(uri=source, title=title, quote=quote)
         text = speaker.stdin_text() if claim == "-" else claim
-        call(speaker, "memory_store", {"claim": text, "source": cited or None, **given})
+        call(speaker, "memory_store", {"claim": text, "source": cited or None, **options})
 
 
 @app.command()
@@ -110,11 +78,11 @@ def search(
 ) -> None:
     """Find stored claims with their citations."""
     with Speaker(json) as speaker:
-        given = _given(
+        options = given(
             limit=limit, types=type, tags=tag, statuses=status, mode=mode, doc_id=doc_id, ids=id,
             since=since, until=until, explain=explain, cursor=cursor,
         )  # fmt: skip
-        call(speaker, "memory_search", {"query": query, **given})
+        call(speaker, "memory_search", {"query": query, **options})
 
 
 @app.command()
@@ -128,8 +96,8 @@ def context(
 ) -> None:
     """Cited excerpts for answering a question."""
     with Speaker(json) as speaker:
-        given = _given(max_tokens=max_tokens, types=type, tags=tag, doc_id=doc_id)
-        call(speaker, "memory_get_context", {"question": question, **given})
+        options = given(max_tokens=max_tokens, types=type, tags=tag, doc_id=doc_id)
+        call(speaker, "memory_get_context", {"question": question, **options})
 
 
 @app.command()
@@ -143,8 +111,8 @@ def ingest(
 ) -> None:
     """Read whole documents into memory."""
     with Speaker(json) as speaker:
-        given = _given(title=title, kind=kind, tags=tag, distill=distill)
-        if not ingest_all(speaker, sources, given):
+        options = given(title=title, kind=kind, tags=tag, distill=distill)
+        if not ingest_all(speaker, sources, options):
             raise typer.Exit(1)
 
 
