@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
 
 from pegas_memory.db import outbox
-from pegas_memory.db.session import Database
+from pegas_memory.db.session import Connection, Database
 
 CONSUMER = "vector:test"
 
@@ -25,7 +25,7 @@ def db(any_postgres_url: str) -> Iterator[Database]:
     database = Database(any_postgres_url, pool_size=12)
     with database.everything() as conn:
         outbox.register(conn, CONSUMER)
-        outbox.backfill_advance(conn, CONSUMER, None)
+        outbox.backfill_advance(conn, CONSUMER, 1, None)
     yield database
     database.close()
 
@@ -118,7 +118,7 @@ def test_a_restart_goes_back_to_what_is_durable(db: Database) -> None:
     put(db, "t", first)
     drain(db)
     with db.everything() as conn:
-        outbox.settle_durable(conn, CONSUMER)
+        outbox.settle_durable(conn, CONSUMER, 1)
     put(db, "t", second)
     assert drain(db) == [second]
     with db.everything() as conn:
@@ -145,20 +145,124 @@ def test_passed_and_pending_follow_the_position(db: Database) -> None:
         assert outbox.pending(conn, [CONSUMER]) == 0
 
 
-def test_a_failure_is_set_aside_tried_again_and_dies_in_the_end(db: Database) -> None:
+def test_a_failure_is_set_aside_tried_again_dies_and_is_replayed(db: Database) -> None:
     change = outbox.Change("t", "atom", uuid4(), "upsert")
-    for attempt in range(outbox.MAX_ATTEMPTS):
+    with db.everything() as conn:
+        assert outbox.take_one(conn, CONSUMER, change)
+        outbox.note_failure(conn, CONSUMER, change, "it will not go in")
+    for attempt in range(2, outbox.MAX_ATTEMPTS + 1):
         with db.everything() as conn:
-            outbox.record_failure(conn, CONSUMER, change, f"attempt {attempt}")
+            assert outbox.take_failures(conn, CONSUMER, 10) == ()  # not before its time
             conn.execute(text("UPDATE pm_projection_failure SET next_try_at = clock_timestamp()"))
-            due = outbox.due_failures(conn, CONSUMER, 10)
-        assert due == ((change,) if attempt + 1 < outbox.MAX_ATTEMPTS else ())
+            assert outbox.take_failures(conn, CONSUMER, 10) == (change,), attempt
+    with db.everything() as conn:
+        conn.execute(text("UPDATE pm_projection_failure SET next_try_at = clock_timestamp()"))
+        assert outbox.take_failures(conn, CONSUMER, 10) == ()
+        assert not outbox.take_one(conn, CONSUMER, change)
     with db.tenant("t") as conn:
         state = {s.consumer: s for s in outbox.states(conn)}[CONSUMER]
-        assert state.failed == 1
+        assert (state.failed, state.dead) == (1, 1)
+        (failure,) = outbox.failures(conn, 10)
+        assert (failure.entity_id, failure.dead, failure.attempts) == (change.entity_id, True, outbox.MAX_ATTEMPTS)
+        assert failure.last_error == "it will not go in"
+        assert outbox.replay(conn, uuid4()) == 0
+        assert outbox.replay(conn, change.entity_id) == 1
     with db.everything() as conn:
+        assert outbox.take_failures(conn, CONSUMER, 10) == (change,)
         outbox.clear_failures(conn, CONSUMER, [change])
         assert outbox.failed_count(conn, CONSUMER) == 0
+
+
+def test_a_target_that_is_down_is_no_fault_of_the_change(db: Database) -> None:
+    change = outbox.Change("t", "atom", uuid4(), "upsert")
+    for _ in range(3 * outbox.MAX_ATTEMPTS):
+        with db.everything() as conn:
+            assert outbox.take_one(conn, CONSUMER, change)
+            outbox.forgive(conn, CONSUMER, [change])
+    with db.everything() as conn:
+        assert [(f.attempts, f.dead) for f in outbox.failures(conn, 5)] == [(0, False)]
+
+
+def test_a_slice_counts_how_often_it_was_taken(db: Database) -> None:
+    put(db, "t", uuid4())
+    for attempt in (1, 2, 3):
+        with db.everything() as conn:
+            batch = outbox.take(conn, CONSUMER, 5)
+            assert batch.attempts == attempt
+    with db.everything() as conn:
+        outbox.advance(conn, CONSUMER, batch)
+    put(db, "t", uuid4())
+    with db.everything() as conn:
+        assert outbox.take(conn, CONSUMER, 5).attempts == 1
+
+
+def test_who_lost_the_consumer_cannot_move_its_position(db: Database) -> None:
+    entities = [uuid4() for _ in range(4)]
+    for entity in entities:
+        put(db, "t", entity)
+    with db.everything() as conn:
+        slow = outbox.take(conn, CONSUMER, 2)
+    assert drain(db, limit=3) == entities  # another process, meanwhile
+    with pytest.raises(outbox.PositionMoved), db.everything() as conn:
+        outbox.advance(conn, CONSUMER, slow)
+    late = uuid4()
+    put(db, "t", late)
+    assert drain(db) == [late]
+
+
+def test_a_built_consumer_takes_the_serving_ones_place(db: Database) -> None:
+    put(db, "t", uuid4())
+    with db.everything() as conn:
+        assert outbox.begin_building(conn, CONSUMER) == (2, True)
+    with db.everything() as conn:
+        assert outbox.begin_building(conn, CONSUMER) == (2, False)
+    next_one = outbox.building_name(CONSUMER)
+    entity = uuid4()
+    put(db, "t", entity)
+    with pytest.raises(outbox.PositionMoved), db.everything() as conn:
+        outbox.promote(conn, CONSUMER)  # not filled yet
+    with db.everything() as conn:
+        outbox.backfill_advance(conn, next_one, 2, None)
+        batch = outbox.take(conn, CONSUMER, 1)  # the serving one is behind
+    with db.everything() as conn:
+        assert outbox.promote(conn, CONSUMER) == 2
+        assert outbox.generation_of(conn, next_one) is None
+    with pytest.raises(outbox.PositionMoved), db.everything() as conn:
+        outbox.advance(conn, CONSUMER, batch)
+    assert drain(db) == [entity]
+
+
+def test_a_restore_into_a_younger_cluster_is_mended(db: Database) -> None:
+    entity = uuid4()
+    put(db, "t", entity)
+    with db.everything() as conn:
+        far = "(pg_snapshot_xmax(pg_current_snapshot())::text::bigint + 1000000)::text"
+        conn.execute(text(f"UPDATE pm_outbox SET xid = CAST({far} AS xid8)"))
+        conn.execute(text(f"UPDATE pm_projection SET position = CAST({far} || ':' || {far} || ':' AS pg_snapshot)"))
+    assert drain(db) == []  # this is what would be lost
+    with db.everything() as conn:
+        assert outbox.mend_foreign_xids(conn) == [CONSUMER]
+        assert outbox.backfill_of(conn, CONSUMER) is not None
+    with db.everything() as conn:
+        assert outbox.mend_foreign_xids(conn) == []
+    assert drain(db) == [entity]  # the row is this cluster's now, so nobody can miss it
+
+
+def test_pages_go_through_every_kind_in_order(db: Database) -> None:
+    with db.tenant("t") as conn:
+        for n in range(5):
+            conn.execute(
+                text("INSERT INTO pm_entity (tenant, id, name, normal_form) VALUES ('t', :i, :n, :n)"),
+                {"i": uuid4(), "n": f"e{n}"},
+            )
+    kinds, at, seen = ("atom", "entity", "link"), outbox.Backfill("", "", None), []
+    with db.everything() as conn:
+        assert outbox.to_be_filled(conn, kinds) == 5
+        while page := outbox.backfill_page(conn, at, kinds, 2):
+            seen += [(c.entity_type, c.entity_id) for c in page]
+            at = at.moved_to(page[-1], len(page))
+    assert len(set(seen)) == 5
+    assert at.filled == 5
 
 
 def test_pruning_keeps_what_some_consumer_has_not_passed(db: Database) -> None:
@@ -173,29 +277,47 @@ def test_pruning_keeps_what_some_consumer_has_not_passed(db: Database) -> None:
     drain(db)
     with db.everything() as conn:
         assert outbox.prune(conn) == 0
-        outbox.settle_durable(conn, CONSUMER)
+        outbox.settle_durable(conn, CONSUMER, 1)
         outbox.prune(conn)
         assert conn.execute(text("SELECT count(*) FROM pm_outbox")).scalar_one() <= 1
 
 
-def test_taking_a_batch_uses_the_index(db: Database) -> None:
-    with db.everything() as conn:
-        conn.execute(
-            text(
-                "INSERT INTO pm_outbox (tenant, entity_type, entity_id)"
-                " SELECT 't', 'atom', gen_random_uuid() FROM generate_series(1, 20000)"
+def test_no_statement_reads_the_whole_outbox(db: Database) -> None:
+    """Also not while a transaction stays open from before all of it, and not in the middle of a long window."""
+    with db.tenant("t") as idle:
+        idle.execute(text("SELECT pg_current_xact_id()"))
+        with db.everything() as conn:
+            conn.execute(
+                text(
+                    "INSERT INTO pm_outbox (tenant, entity_type, entity_id)"
+                    " SELECT 't', 'atom', gen_random_uuid() FROM generate_series(1, 20000)"
+                )
             )
-        )
-    drain(db, limit=5000)
-    put(db, "t", uuid4())
+            conn.execute(text("ANALYZE pm_outbox"))
+        with db.everything() as conn:
+            batch = outbox.take(conn, CONSUMER, 19_000)
+            outbox.advance(conn, CONSUMER, batch)
+        assert _rows_read(db, lambda conn: outbox.take(conn, CONSUMER, 256)) < 600
+        assert _rows_read(db, lambda conn: outbox.lag(conn, CONSUMER)) < 10
+        drain(db, limit=5000)
+        put(db, "t", uuid4())
+        for ask in (
+            lambda conn: outbox.take(conn, CONSUMER, 256),
+            lambda conn: outbox.pending(conn, [CONSUMER]),
+            lambda conn: outbox.lag(conn, CONSUMER),
+            lambda conn: outbox.passed(conn, [CONSUMER], outbox.current_xid(conn)),
+        ):
+            assert _rows_read(db, ask) < 10
+
+
+def _rows_read(db: Database, ask: Callable[[Connection], object]) -> int:
+    """Outbox rows and index entries that PostgreSQL touched for it."""
+    count = text(
+        "SELECT pg_stat_get_xact_tuples_returned(c.oid) + pg_stat_get_xact_tuples_fetched(c.oid) + coalesce((SELECT"
+        " sum(pg_stat_get_xact_tuples_returned(i.indexrelid)) FROM pg_index i WHERE i.indrelid = c.oid), 0)"
+        " FROM pg_class c WHERE c.relname = 'pm_outbox'"
+    )
     with db.everything() as conn:
-        conn.execute(text("ANALYZE pm_outbox"))
-        position, opened = conn.execute(
-            text("SELECT position::text, pg_current_snapshot()::text FROM pm_projection WHERE consumer = :c"),
-            {"c": CONSUMER},
-        ).one()
-        plan = conn.execute(
-            text(f"EXPLAIN (FORMAT TEXT) {outbox._SLICE.text}"),
-            {"position": position, "window_end": opened, "xid": "0", "seq": 0, "limit": 256},
-        ).scalars()
-        assert "ix_pm_outbox_xid_seq" in "\n".join(plan)
+        before = conn.execute(count).scalar_one()
+        ask(conn)
+        return int(conn.execute(count).scalar_one() - before)

@@ -1,0 +1,68 @@
+"""A projection built anew beside the one that serves: a second consumer, which takes the first one's place.
+
+The name of the serving consumer never changes, so that nobody who waits for it has to ask which one it is."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, text
+
+from pegas_memory.db.outbox.positions import PositionMoved, register
+
+
+def building_name(consumer: str) -> str:
+    return f"{consumer}#next"
+
+
+def generation_of(conn: Connection, consumer: str) -> int | None:
+    """None for a consumer that is not known."""
+    found = conn.execute(text("SELECT generation FROM pm_projection WHERE consumer = :c"), {"c": consumer})
+    return found.scalar_one_or_none()
+
+
+def begin_building(conn: Connection, consumer: str) -> tuple[int, bool]:
+    """Make the second consumer known, or find the one that an interrupted rebuild left.
+
+    Returns its generation, and whether it is new."""
+    register(conn, consumer)
+    standing = generation_of(conn, consumer)
+    assert standing is not None
+    new = register(conn, building_name(consumer), generation=standing + 1)
+    built = generation_of(conn, building_name(consumer))
+    assert built is not None
+    return built, new
+
+
+_TAKEN_OVER = """position, durable, window_end, window_xid, window_seq, backfilling, backfill_kind, backfill_tenant,
+    backfill_after, attempts, generation, filled, last_error"""
+
+
+def promote(conn: Connection, consumer: str) -> int:
+    """The consumer that was built becomes the serving one, with its position, failures and generation.
+
+    Returns the generation. Raises PositionMoved when there is none, or it is not filled yet."""
+    built = building_name(consumer)
+    columns = ", ".join(f"next.{name.strip()}" for name in _TAKEN_OVER.split(","))
+    conn.execute(text("SELECT FROM pm_projection WHERE consumer = :c FOR UPDATE"), {"c": consumer})
+    generation = conn.execute(
+        text(
+            f"UPDATE pm_projection p SET ({_TAKEN_OVER}) = ROW ({columns}), updated_at = clock_timestamp()"
+            " FROM pm_projection next WHERE p.consumer = :consumer AND next.consumer = :built AND NOT next.backfilling"
+            " RETURNING p.generation"
+        ),
+        {"consumer": consumer, "built": built},
+    ).scalar_one_or_none()
+    if generation is None:
+        raise PositionMoved(built)
+    conn.execute(text("DELETE FROM pm_projection_failure WHERE consumer = :c"), {"c": consumer})
+    conn.execute(
+        text("UPDATE pm_projection_failure SET consumer = :c WHERE consumer = :b"), {"c": consumer, "b": built}
+    )
+    conn.execute(text("DELETE FROM pm_projection WHERE consumer = :b"), {"b": built})
+    return int(generation)
+
+
+def discard_building(conn: Connection, consumer: str) -> bool:
+    """Give up what is being built; the serving consumer stays. False when nothing is."""
+    built = {"b": building_name(consumer)}
+    conn.execute(text("DELETE FROM pm_projection_failure WHERE consumer = :b"), built)
+    return bool(conn.execute(text("DELETE FROM pm_projection WHERE consumer = :b"), built).rowcount)
