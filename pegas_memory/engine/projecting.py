@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pegas_memory.config import Settings
+from pegas_memory.db import outbox
 from pegas_memory.db.jobs import JobRow
 from pegas_memory.db.session import Database
 from pegas_memory.db.turns import Turn
@@ -53,9 +54,13 @@ class _Consumer:
         if not self._turn.mine():
             self._sync = None
             return False
-        if self._sync is None:
-            self._sync = Sync(self._db, [self._projection])
-        return self._sync.step()
+        try:
+            if self._sync is None:
+                self._sync = Sync(self._db, [self._projection])
+            return self._sync.step()
+        except outbox.PositionMoved:
+            self._sync = None
+            return True
 
     def restart(self) -> None:
         """Forget what was remembered of a target that is gone."""

@@ -50,14 +50,14 @@ def _held(index: VectorIndex) -> dict[UUID, int]:
 def _wanted(db: Database) -> dict[UUID, str]:
     """The tenant of every atom."""
     wanted: dict[UUID, str] = {}
-    at = Backfill("", None)
+    at = Backfill("", "", None)
     while True:
         with db.everything() as conn:
-            page = outbox.backfill_page(conn, at, PAGE)
+            page = outbox.backfill_page(conn, at, ("atom",), PAGE)
         if not page:
             return wanted
         wanted.update((change.entity_id, change.tenant) for change in page)
-        at = Backfill(page[-1].tenant, page[-1].entity_id)
+        at = at.moved_to(page[-1], len(page))
 
 
 def _behind(db: Database, held: dict[UUID, int], wanted: dict[UUID, str]) -> int:
