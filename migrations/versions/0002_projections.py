@@ -23,4 +23,11 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_pm_instance")),
     )
+    # The edges of a node in the order of their ids, so that a page of a hub's reads that page alone.
+    op.drop_index("ix_pm_atom_link_dst", "pm_atom_link")
+    op.create_index("ix_pm_atom_link_src", "pm_atom_link", ["tenant", "src_kind", "src_id", "id"])
+    op.create_index("ix_pm_atom_link_dst", "pm_atom_link", ["tenant", "dst_kind", "dst_id", "id"])
+    op.drop_index("ix_pm_code_dependency_dst", "pm_code_dependency")
+    op.create_index("ix_pm_code_dependency_src", "pm_code_dependency", ["tenant", "src_id", "id"])
+    op.create_index("ix_pm_code_dependency_dst", "pm_code_dependency", ["tenant", "dst_id", "id"])
     op.execute("INSERT INTO pm_instance (id) VALUES (gen_random_uuid())")

@@ -72,5 +72,6 @@ pm_code_dependency = Table(
     ForeignKeyConstraint(["tenant", "src_id"], ["pm_code_symbol.tenant", "pm_code_symbol.id"], ondelete="CASCADE"),
     ForeignKeyConstraint(["tenant", "dst_id"], ["pm_code_symbol.tenant", "pm_code_symbol.id"], ondelete="CASCADE"),
     UniqueConstraint("tenant", "src_id", "dst_name", "kind", "path", "line"),
-    Index("ix_pm_code_dependency_dst", "tenant", "dst_id"),
+    Index("ix_pm_code_dependency_src", "tenant", "src_id", "id"),
+    Index("ix_pm_code_dependency_dst", "tenant", "dst_id", "id"),
 )

@@ -137,7 +137,8 @@ pm_atom_link = Table(
     UniqueConstraint("tenant", "src_kind", "src_id", "dst_kind", "dst_id", "kind", "inferred"),
     one_of("src_kind", *NODE_KINDS),
     one_of("dst_kind", *NODE_KINDS),
-    Index("ix_pm_atom_link_dst", "tenant", "dst_kind", "dst_id"),
+    Index("ix_pm_atom_link_src", "tenant", "src_kind", "src_id", "id"),
+    Index("ix_pm_atom_link_dst", "tenant", "dst_kind", "dst_id", "id"),
     Index("ix_pm_atom_link_kind", "tenant", "kind"),
 )
 
