@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from pegas_memory.config import Settings
 from pegas_memory.engine_client.place import Place
+from pegas_memory.memgraph_store import FORMAT as GRAPH_FORMAT
 from pegas_memory.model import EmbeddingModel
 from pegas_memory.qdrant_store import FORMAT
 from pegas_memory.text import sha256
@@ -35,7 +36,8 @@ def graph_consumer(target: str) -> str:
 
 
 def graph_target(settings: Settings) -> str:
-    """The graph server of these settings; who logs in there makes no difference."""
+    """The graph server of these settings; who logs in there makes no difference. What nodes and edges hold is
+    part of the name, so that another form of them fills it again."""
     parts = urlsplit(settings.memgraph_url)
     where = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-    return f"bolt-{sha256(where)[:12]}"
+    return f"bolt-{sha256(where, str(GRAPH_FORMAT))[:12]}"

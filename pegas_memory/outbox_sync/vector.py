@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from uuid import UUID, uuid5
+from uuid import UUID
 
 from pegas_memory import bm25
-from pegas_memory.db import atoms, citations, outbox
+from pegas_memory.db import atoms, citations, outbox, tenants
 from pegas_memory.db.atoms import AtomRow
 from pegas_memory.db.outbox import Backfill, Change
 from pegas_memory.db.session import Database
 from pegas_memory.errors import InputError, PegasError
-from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload
+from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload, point_id
 from pegas_memory.outbox_sync.names import embedding_consumer
 from pegas_memory.qdrant_store import VectorIndex
 from pegas_memory.vectors import Vectors, embedded_text
@@ -41,11 +41,20 @@ class EmbeddingProjection:
             if not fresh:
                 continue
             try:
-                self._vectors.of(tenant, [part for atom_id in fresh for part in texts[atom_id]])
+                made = self._vectors.made([p for atom_id in fresh for p in texts[atom_id] if p not in known])
             except InputError as error:
                 raise PegasError(f"The text cannot be embedded ({error.code}).") from error
-            with self._db.tenant(tenant) as conn:
-                outbox.enqueue(conn, tenant, "atom", fresh, op="embedded")
+            self._keep(tenant, {atom_id: texts[atom_id] for atom_id in fresh}, made)
+
+    def _keep(self, tenant: str, texts: dict[UUID, list[str]], made: dict[str, Dense]) -> None:
+        """Cache what was made for the atoms that still stand: some may have been purged meanwhile."""
+        with self._db.tenant(tenant) as conn:
+            if not tenants.joined(conn, tenant):
+                return
+            standing = list(atoms.fetch(conn, tenant, list(texts)))
+            kept = {part: made[part] for atom_id in standing for part in texts[atom_id] if part in made}
+            self._vectors.keep_in(conn, tenant, kept)
+            outbox.enqueue(conn, tenant, "atom", standing, op="embedded")
 
     def make_durable(self) -> None:
         """PostgreSQL made it so at commit."""
@@ -77,7 +86,7 @@ class VectorProjection:
             doc_ids = citations.doc_ids_of(conn, tenant, list(rows))
         points = self._points(tenant, list(rows.values()), doc_ids)
         if rows:
-            self._index.replace(list(rows), points)
+            self._index.replace(tenant, list(rows), points)
         gone = [atom_id for atom_id in ids if atom_id not in rows]
         if gone:
             self._index.delete_entities(tenant, gone)
@@ -129,7 +138,7 @@ def points_of(row: AtomRow, doc_ids: tuple[UUID, ...], parts: Sequence[str], vec
     whole = bm25.encode_document(embedded_text(row.claim, row.content))
     empty = bm25.encode_document("")
     return [
-        Point(uuid5(row.id, str(n)), payload, whole if n == 0 else empty, vectors.get(part))
+        Point(point_id(row.tenant, row.id, n), payload, whole if n == 0 else empty, vectors.get(part))
         for n, part in enumerate(parts)
         if n == 0 or part in vectors
     ]

@@ -196,6 +196,15 @@ def test_a_slice_counts_how_often_it_was_taken(db: Database) -> None:
         assert outbox.take(conn, CONSUMER, 5).attempts == 1
 
 
+def test_what_one_model_embedded_is_no_news_that_hides_the_change_from_another(db: Database) -> None:
+    entity = uuid4()
+    put(db, "t", entity)
+    with db.tenant("t") as conn:
+        outbox.enqueue(conn, "t", "atom", [entity], op="embedded")
+    with db.everything() as conn:
+        assert [(c.entity_id, c.op) for c in outbox.take(conn, CONSUMER, 5).changes] == [(entity, "upsert")]
+
+
 def test_who_lost_the_consumer_cannot_move_its_position(db: Database) -> None:
     entities = [uuid4() for _ in range(4)]
     for entity in entities:

@@ -34,6 +34,9 @@ from pegas_memory.db.outbox.generations import building_name as building_name
 from pegas_memory.db.outbox.generations import discard_building as discard_building
 from pegas_memory.db.outbox.generations import generation_of as generation_of
 from pegas_memory.db.outbox.generations import promote as promote
+from pegas_memory.db.outbox.generations import refill as refill
+from pegas_memory.db.outbox.generations import serving_generation as serving_generation
+from pegas_memory.db.outbox.generations import start_over as start_over
 from pegas_memory.db.outbox.positions import Batch as Batch
 from pegas_memory.db.outbox.positions import PositionMoved as PositionMoved
 from pegas_memory.db.outbox.positions import advance as advance
@@ -46,8 +49,10 @@ from pegas_memory.db.outbox.positions import take as take
 from pegas_memory.db.outbox.progress import ConsumerState as ConsumerState
 from pegas_memory.db.outbox.progress import lag as lag
 from pegas_memory.db.outbox.progress import passed as passed
+from pegas_memory.db.outbox.progress import passed_all as passed_all
 from pegas_memory.db.outbox.progress import pending as pending
 from pegas_memory.db.outbox.progress import progress as progress
+from pegas_memory.db.outbox.progress import snapshot_now as snapshot_now
 from pegas_memory.db.outbox.progress import states as states
 from pegas_memory.db.outbox.progress import unread as unread
 from pegas_memory.db.outbox.rows import OUTBOX_CHANNEL as OUTBOX_CHANNEL
@@ -57,6 +62,7 @@ from pegas_memory.db.outbox.rows import current_xid as current_xid
 from pegas_memory.db.outbox.rows import enqueue as enqueue
 from pegas_memory.db.outbox.rows import enqueue_all as enqueue_all
 from pegas_memory.db.outbox.upkeep import ABANDONED_AFTER_DAYS as ABANDONED_AFTER_DAYS
+from pegas_memory.db.outbox.upkeep import forget as forget
 from pegas_memory.db.outbox.upkeep import give_up_on_abandoned as give_up_on_abandoned
 from pegas_memory.db.outbox.upkeep import mend_foreign_xids as mend_foreign_xids
 from pegas_memory.db.outbox.upkeep import prune as prune

@@ -6,17 +6,25 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from pegas_memory.db.outbox.positions import PositionMoved, register
+from pegas_memory.db.outbox.positions import PositionMoved, register, reset_position
+
+BUILT = "#next"
 
 
 def building_name(consumer: str) -> str:
-    return f"{consumer}#next"
+    return consumer + BUILT
 
 
 def generation_of(conn: Connection, consumer: str) -> int | None:
     """None for a consumer that is not known."""
     found = conn.execute(text("SELECT generation FROM pm_projection WHERE consumer = :c"), {"c": consumer})
     return found.scalar_one_or_none()
+
+
+def serving_generation(conn: Connection, consumer: str) -> int:
+    """The generation of a known consumer, which stays so until the transaction ends."""
+    found = conn.execute(text("SELECT generation FROM pm_projection WHERE consumer = :c FOR UPDATE"), {"c": consumer})
+    return int(found.scalar_one())
 
 
 def begin_building(conn: Connection, consumer: str) -> tuple[int, bool]:
@@ -66,3 +74,33 @@ def discard_building(conn: Connection, consumer: str) -> bool:
     built = {"b": building_name(consumer)}
     conn.execute(text("DELETE FROM pm_projection_failure WHERE consumer = :b"), built)
     return bool(conn.execute(text("DELETE FROM pm_projection WHERE consumer = :b"), built).rowcount)
+
+
+def refill(conn: Connection, consumer: str, *, above: int = 0) -> int:
+    """Fill the target of a serving consumer anew in place, under the next generation, which is returned: its
+    position stays, so that nothing that is written meanwhile is missed. ``above``: a generation that the target
+    has seen already."""
+    register(conn, consumer)
+    generation = conn.execute(
+        text(
+            "UPDATE pm_projection SET generation = greatest(generation, :above) + 1, backfilling = true,"
+            " backfill_kind = NULL, backfill_tenant = NULL, backfill_after = NULL, filled = 0,"
+            " updated_at = clock_timestamp() WHERE consumer = :c RETURNING generation"
+        ),
+        {"c": consumer, "above": above},
+    ).scalar_one()
+    return int(generation)
+
+
+def start_over(conn: Connection, consumer: str) -> None:
+    """What the target holds cannot be brought up to date, since deletions may have been missed: its next
+    generation is filled from the tables. (The vector cache holds nothing that could be wrong.)"""
+    reset_position(conn, consumer)
+    conn.execute(
+        text(
+            "UPDATE pm_projection SET generation = 1 + (SELECT max(generation) FROM pm_projection"
+            " WHERE consumer IN (:c, :built)) WHERE consumer = :c AND consumer NOT LIKE 'embedding:%'"
+        ),
+        {"c": consumer, "built": building_name(consumer)},
+    )
+    discard_building(conn, consumer)

@@ -142,8 +142,10 @@ def _distinct(rows: Sequence[Any]) -> tuple[Change, ...]:
     latest: dict[tuple[str, str, UUID], Change] = {}
     for row in rows:
         key = (row["tenant"], row["entity_type"], row["entity_id"])
-        latest.pop(key, None)
-        latest[key] = Change(*key, op=row["op"])
+        before = latest.pop(key, None)
+        # One model's "embedded" must not hide from another model's consumer that there is something to embed.
+        op = before.op if before is not None and row["op"] == "embedded" else row["op"]
+        latest[key] = Change(*key, op=op)
     return tuple(latest.values())
 
 

@@ -64,6 +64,26 @@ def passed(conn: Connection, consumers: Sequence[str], xid: int) -> bool:
     ).scalar_one()
 
 
+def snapshot_now(conn: Connection) -> str:
+    """What is committed now, to ask later whether it was projected."""
+    return str(conn.execute(text("SELECT pg_current_snapshot()::text")).scalar_one())
+
+
+def passed_all(conn: Connection, consumers: Sequence[str], snapshot: str) -> bool:
+    """Whether each consumer is known, filled, and has projected all that was committed at ``snapshot``."""
+    row = conn.execute(
+        text(
+            f"SELECT EXISTS (SELECT FROM pm_projection p JOIN pm_outbox o ON {_UNPASSED}"
+            " WHERE p.consumer = ANY(:consumers) AND o.xid < pg_snapshot_xmax(CAST(:snapshot AS pg_snapshot))"
+            " AND o.xid >= (SELECT min(pg_snapshot_xmin(position)) FROM pm_projection WHERE consumer = ANY(:consumers))"
+            " AND pg_visible_in_snapshot(o.xid, CAST(:snapshot AS pg_snapshot))),"
+            " (SELECT count(*) FROM pm_projection WHERE consumer = ANY(:consumers) AND NOT backfilling)"
+        ),
+        {"consumers": list(consumers), "snapshot": snapshot},
+    ).one()
+    return not row[0] and row[1] == len(consumers)
+
+
 def pending(conn: Connection, consumers: list[str], *, at_most: int = 10_000) -> int:
     """How many outbox rows of the transaction's tenant wait for these consumers, counted up to ``at_most``."""
     return progress(conn, consumers, at_most=at_most)[0]

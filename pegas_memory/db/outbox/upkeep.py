@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
-from pegas_memory.db.outbox.positions import reset_position
+from pegas_memory.db.outbox.generations import BUILT, discard_building, start_over
 from pegas_memory.db.outbox.progress import lag
 
 ABANDONED_AFTER_DAYS = 14
@@ -20,7 +20,14 @@ def give_up_on_abandoned(conn: Connection) -> None:
     for consumer, filling, quiet in found:
         waited = float(quiet) if filling else lag(conn, consumer)
         if waited > ABANDONED_AFTER_DAYS * 86_400:
-            reset_position(conn, consumer)
+            _leave(conn, consumer)
+
+
+def _leave(conn: Connection, consumer: str) -> None:
+    if consumer.endswith(BUILT):
+        discard_building(conn, consumer.removesuffix(BUILT))
+    else:
+        start_over(conn, consumer)
 
 
 def prune(conn: Connection) -> int:
@@ -48,5 +55,11 @@ def mend_foreign_xids(conn: Connection) -> list[str]:
         )
     ).scalars().all()  # fmt: skip
     for consumer in consumers:
-        reset_position(conn, consumer)
+        _leave(conn, consumer)
     return list(consumers)
+
+
+def forget(conn: Connection, consumer: str) -> None:
+    """A consumer that nobody will be any more: its position no longer holds the outbox."""
+    conn.execute(text("DELETE FROM pm_projection_failure WHERE consumer = :c"), {"c": consumer})
+    conn.execute(text("DELETE FROM pm_projection WHERE consumer = :c"), {"c": consumer})
