@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from pegas_memory.model import (
     MemoryKind,
     Point,
     PointPayload,
+    point_id,
     SearchFilter,
     ShownAs,
     SparseVector,
@@ -73,7 +74,7 @@ def points(vectors: Dense, bodies: list[str]) -> list[Point]:
             valid_from=1_700_000_000.0 + number,
             valid_until=FOREVER,
         )
-        made.append(Point(uuid5(entity_id, "0"), payload, encode_document(body), vector))
+        made.append(Point(point_id(payload.tenant, entity_id, 0), payload, encode_document(body), vector))
     return made
 
 
@@ -115,7 +116,7 @@ def measure(folder: Path, count: int, dimension: int, limit: int) -> dict[str, o
         "lexical_ms": search(everything, dense=False, lexical=True),
         "hybrid_ms": search(everything, dense=True, lexical=True),
         "hybrid_filtered_ms": search(tagged, dense=True, lexical=True),
-        "replace_one_ms": milliseconds(lambda n: index.replace([made[n].payload.entity_id], [made[n]])),
+        "replace_one_ms": milliseconds(lambda n: index.replace(made[n].payload.tenant, [made[n].payload.entity_id], [made[n]])),
         "scan_1000_ms": milliseconds(lambda _: index.scan(None, 1000), 10),
     }
     index.close()

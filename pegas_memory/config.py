@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
+    DotEnvSettingsSource,
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
@@ -18,7 +21,7 @@ from pydantic_settings import (
 )
 from typing_extensions import Annotated
 
-from pegas_memory.errors import BadSettings
+from pegas_memory.errors import BadSettings, HomeNotWritable
 
 DEFAULT_HOME = "~/.local/share/pegas-memory"
 
@@ -160,3 +163,50 @@ def prepare_native_library(**variables: str) -> None:
     """Set variables that a C library reads once, when it is loaded; what the user set stays."""
     for name, value in variables.items():
         os.environ.setdefault(name, value)
+
+
+def chosen_outside(name: str) -> str:
+    """What sets this setting and wins over config.toml: "the environment", ".env", or ''."""
+    variable = f"PEGAS_{name.upper()}"
+    if any(key.upper() == variable for key in os.environ):
+        return "the environment"
+    dotenv = DotEnvSettingsSource(Settings)()
+    return ".env" if name in dotenv else ""
+
+
+def write_setting(home: Path, name: str, value: str) -> None:
+    """Set one setting in ``home``'s config.toml (mode 0600), whole or not at all; what else stands in it stays.
+
+    Raises:
+        BadSettings: the file cannot be read as TOML, or the line of this setting cannot be told.
+        HomeNotWritable: it cannot be written.
+    """
+    file = home / "config.toml"
+    line = f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
+    try:
+        before = file.read_text(encoding="utf-8") if file.exists() else ""
+        wanted = {**tomllib.loads(before), name: value}
+        top, rest = _split_tables(before)
+        found = re.compile(rf"^[ \t]*{name}[ \t]*=.*\n?", re.MULTILINE)
+        after = (found.sub(lambda _: line, top, count=1) if found.search(top) else line + top) + rest
+        if tomllib.loads(after) != wanted:
+            raise ValueError("the line of this setting spans several")
+    except (OSError, ValueError) as error:
+        raise BadSettings(
+            "config.toml of PEGAS_HOME cannot be changed.", f"Write {line.strip()} into it yourself."
+        ) from error
+    draft = file.with_name(f"config.toml.{os.getpid()}.new")
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+            out.write(after)
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    except OSError as error:
+        raise HomeNotWritable("config.toml of PEGAS_HOME cannot be written.") from error
+
+
+def _split_tables(text: str) -> tuple[str, str]:
+    """What stands before the first table, and the rest."""
+    header = re.search(r"^[ \t]*\[", text, re.MULTILINE)
+    return (text, "") if header is None else (text[: header.start()], text[header.start() :])

@@ -137,12 +137,14 @@ async def _demonstrate(settings: Settings, say: Say, outcome: Outcome) -> None:
         outcome.expect(len(tools.tools) == 13, "thirteen tools are listed")
         agent = Agent(client, say)
         await _ingest(agent, outcome)
-        await _store(agent, outcome)
+        stored = await _store(agent, outcome)
         await _settle(agent, outcome)
         for question, expected in QUESTIONS:
             await _ask(agent, outcome, question, expected)
         await _context(agent, outcome)
         await _gap(agent, outcome)
+        await _judge(agent, outcome, stored)
+        await _graph(agent, outcome, stored)
         await _later(agent, outcome)
         await agent.show("memory_stats")
 
@@ -157,11 +159,13 @@ async def _ingest(agent: Agent, outcome: Outcome) -> None:
     outcome.expect(again.data.get("atoms", {}).get("created", -1) == 0, "the same document again adds nothing")
 
 
-async def _store(agent: Agent, outcome: Outcome) -> None:
+async def _store(agent: Agent, outcome: Outcome) -> str:
     source = {"uri": "https://example.org/sorrel", "title": "Harbour log", "quote": "Sorrel struck the spur at dusk."}
     claim = "The brig Sorrel was wrecked on the spur of Heron Point in the winter of 1873."
-    answer = await agent.show("memory_store", claim=claim, source=source, tags=["heron point"])
+    links = [{"dst": "Heron Point", "kind": "located_at"}]
+    answer = await agent.show("memory_store", claim=claim, source=source, links=links, tags=["heron point"])
     outcome.expect(answer.data.get("created") is True, "a claim is stored")
+    return str(answer.data.get("atom_id"))
 
 
 async def _settle(agent: Agent, outcome: Outcome) -> None:
@@ -201,11 +205,23 @@ async def _gap(agent: Agent, outcome: Outcome) -> None:
     outcome.expect(question in [gap["question"] for gap in listed.data.get("gaps", [])], "the gap is listed")
 
 
+async def _judge(agent: Agent, outcome: Outcome, atom_id: str) -> None:
+    reason = "The harbour log was read."
+    answer = await agent.show("memory_verify", atom_ids=[atom_id], verdict="verified", reason=reason)
+    judged = answer.data.get("results", [{}])
+    outcome.expect([one.get("status_after") for one in judged] == ["verified"], "the claim is verified")
+
+
+async def _graph(agent: Agent, outcome: Outcome, atom_id: str) -> None:
+    answer = await agent.show("memory_query_graph", node="HERON POINT")
+    ends = [(edge["src"], edge["kind"]) for edge in answer.data.get("edges", [])]
+    outcome.expect((atom_id, "located_at") in ends, "the place, in any case, leads to the claim")
+
+
 async def _later(agent: Agent, outcome: Outcome) -> None:
-    agent.say("\nTwo steps that arrive in a later version; the tools say so themselves:")
-    for tool in ("memory_verify", "memory_infer"):
-        answer = await agent.show(tool)
-        outcome.expect(not answer.failed or "not_available_yet" in answer.text, f"{tool} answers plainly")
+    agent.say("\nA step that arrives in a later version; the tool says so itself:")
+    answer = await agent.show("memory_infer")
+    outcome.expect(not answer.failed or "not_available_yet" in answer.text, "memory_infer answers plainly")
 
 
 def _stop_engine(settings: Settings) -> None:

@@ -17,7 +17,10 @@
     │   ├── FetchTimeout          fetch_timeout
     │   ├── InvalidVector         invalid_vector
     │   ├── NotAvailableYet       not_available_yet
-    │   └── BadCursor             bad_cursor
+    │   ├── BadCursor             bad_cursor
+    │   ├── ArchiveDamaged        archive_damaged
+    │   ├── ArchiveTooNew         archive_too_new
+    │   └── TenantNotEmpty        tenant_not_empty
     ├── SetupError            the operator can mend it
     │   ├── BadSettings           bad_settings
     │   ├── HomeNotWritable       home_not_writable
@@ -32,8 +35,11 @@
         ├── EngineUnavailable     engine_unavailable
         ├── VectorsUnavailable    vectors_unavailable
         │   └── ShardDamaged          shard_damaged
+        ├── GraphUnavailable      graph_unavailable
+        │   └── GraphFenced           graph_fenced
         ├── EmbedderUnavailable   embedder_unavailable
         ├── EmbedderMisbehaved    embedder_misbehaved
+        ├── RebuildRunning        rebuild_running
         └── Cancelled             cancelled
 
 Each carries a stable ``code``, a message that says what was wrong, and a ``hint`` that says what
@@ -142,6 +148,21 @@ class BadCursor(InputError):
     default_hint = "Drop `cursor` to start from the first page."
 
 
+class ArchiveDamaged(InputError):
+    code = "archive_damaged"
+    default_hint = "Nothing was imported; use another copy of the archive, or export again."
+
+
+class ArchiveTooNew(InputError):
+    code = "archive_too_new"
+    default_hint = "Nothing was imported; update pegas-memory on this machine."
+
+
+class TenantNotEmpty(InputError):
+    code = "tenant_not_empty"
+    default_hint = "Nothing was imported; give an unused name with --tenant, or purge that tenant first."
+
+
 class SetupError(PegasError):
     code = "setup_error"
     default_hint = "Run `pegas-memory doctor`."
@@ -208,6 +229,15 @@ class ShardDamaged(VectorsUnavailable):
     default_hint = "The embedded vectors are rebuilt from PostgreSQL by themselves; `pegas-memory rebuild` forces it."
 
 
+class GraphUnavailable(Unavailable):
+    code = "graph_unavailable"
+
+
+class GraphFenced(GraphUnavailable):
+    code = "graph_fenced"
+    default_hint = "Another worker has taken the graph server over; this one starts again by itself."
+
+
 class EmbedderUnavailable(Unavailable):
     code = "embedder_unavailable"
 
@@ -215,6 +245,11 @@ class EmbedderUnavailable(Unavailable):
 class EmbedderMisbehaved(Unavailable):
     code = "embedder_misbehaved"
     default_hint = "The embedding endpoint answered wrongly; check PEGAS_EMBEDDER and its model."
+
+
+class RebuildRunning(Unavailable):
+    code = "rebuild_running"
+    default_hint = "Wait until it is over; when its process was killed, the next run goes on from where it stood."
 
 
 class Cancelled(Unavailable):

@@ -36,7 +36,11 @@ class Memory(Protocol):
         self, status: model.GapStatus, limit: int, tags: tuple[str, ...] = (), cursor: str = ""
     ) -> model.GapPage: ...
     def document(self, doc_id: UUID) -> Mapping[str, Any]: ...
+    def verify(self, request: model.VerifyRequest) -> model.VerifyAnswer: ...
+    def query_graph(self, request: model.GraphRequest) -> model.GraphAnswer: ...
     def doctor(self) -> Sequence[model.Check]: ...
+    def tenants(self) -> Sequence[model.TenantState]: ...
+    def delete_tenant(self, name: str, reason: str) -> model.TenantDeleted: ...
 
 
 Use = Callable[[Memory, Event], Any]
@@ -187,7 +191,18 @@ def verify(args: Arguments) -> Use:
         raise InvalidParameter("A `verdict` needs a `reason`.", "Say in one sentence why; it is kept for the audit.")
     if args["verdict"] and not (args["atom_ids"] or args["doc_id"]):
         raise InvalidParameter("A `verdict` needs `atom_ids` or `doc_id`.", "Name what the verdict falls on.")
-    raise NotAvailableYet("memory_verify is declared, but not built in this version.")
+    if not args["verdict"]:
+        raise NotAvailableYet(
+            "memory_verify without a `verdict` checks claims; that is not built in this version. Verdicts are.",
+            "Give a `verdict` with a `reason`, and `atom_ids` or `doc_id`.",
+        )
+    request = model.VerifyRequest(
+        verdict=model.Verdict(args["verdict"]),
+        reason=args["reason"],
+        atom_ids=args["atom_ids"],
+        doc_id=args["doc_id"],
+    )
+    return lambda memory, _: memory.verify(request)
 
 
 def store_code(args: Arguments) -> Use:
@@ -219,4 +234,15 @@ def infer(args: Arguments) -> Use:
 def query_graph(args: Arguments) -> Use:
     if args["to"] and not args["node"]:
         raise InvalidParameter("`to` needs `node`, where the path starts.", "Name both ends of the path.")
-    raise NotAvailableYet("memory_query_graph is declared, but not built in this version.")
+    request = model.GraphRequest(
+        node=args["node"],
+        kind=args["kind"],
+        direction=model.Direction(args["direction"]),
+        depth=args["depth"],
+        to=args["to"],
+        include_inferred=args["include_inferred"],
+        explain=args["explain"],
+        limit=args["limit"],
+        cursor=args["cursor"],
+    )
+    return lambda memory, _: memory.query_graph(request)

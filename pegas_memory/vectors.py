@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pegas_memory.db import embeddings
 from pegas_memory.db.session import Connection, Database
-from pegas_memory.embedding import EMBED_TEXT_VERSION, Embedder, parts_of
+from pegas_memory.embedding import EMBED_TEXT_VERSION, PART_LENGTHS, Embedder, parts_of
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Role, SearchFilter, SparseVector
 from pegas_memory.text import sha256
 
@@ -16,6 +16,12 @@ from pegas_memory.text import sha256
 def embedded_text(claim: str, content: str) -> str:
     """What of an atom is embedded: claim, then content (version EMBED_TEXT_VERSION)."""
     return f"{claim}\n{content}" if content and content != claim else claim
+
+
+def cache_keys(claim: str, content: str) -> set[str]:
+    """The keys under which the cache may hold an atom's text, whatever the model that embedded it."""
+    whole = embedded_text(claim, content)
+    return {sha256(part) for length in PART_LENGTHS for part in parts_of(whole, length)}
 
 
 class Searcher(Protocol):
@@ -55,6 +61,20 @@ class Vectors:
         model = self._embedder.model
         found = embeddings.fetch(conn, tenant, model.name, EMBED_TEXT_VERSION, model.dimension, list(hashes))
         return {hashes[h]: vector for h, vector in found.items()}
+
+    def known_in(self, conn: Connection, tenant: str, texts: Sequence[str]) -> set[str]:
+        """Those of ``texts`` whose vectors are cached."""
+        hashes = {sha256(text): text for text in texts}
+        model = self._embedder.model
+        found = embeddings.known(conn, tenant, model.name, EMBED_TEXT_VERSION, model.dimension, list(hashes))
+        return {hashes[h] for h in found}
+
+    def cached_since(self, conn: Connection, tenant: str, texts: Sequence[str], consumer: str) -> dict[str, str | None]:
+        """As ``embeddings.since``, by text."""
+        hashes = {sha256(text): text for text in texts}
+        model = self._embedder.model
+        found = embeddings.since(conn, tenant, model.name, EMBED_TEXT_VERSION, model.dimension, list(hashes), consumer)
+        return {hashes[h]: xid for h, xid in found.items()}
 
     def made(self, texts: Sequence[str]) -> dict[str, Dense]:
         """A fresh vector for each distinct text, not cached yet. No connection is held meanwhile.

@@ -6,28 +6,36 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from pegas_memory.config import Settings, load_settings
+from pegas_memory.db.instance import instance_id
 from pegas_memory.db.migrate import ensure_schema
 from pegas_memory.db.session import Database
 from pegas_memory.embedding import Embedder, open_embedder
 from pegas_memory.engine_client import EngineClient, RemoteEmbedder, RemoteIndex
-from pegas_memory.errors import DatabaseUnavailable, NotAvailableYet
+from pegas_memory.errors import BadSettings, DatabaseUnavailable, GraphUnavailable, NotAvailableYet, Unavailable
+from pegas_memory.memgraph_store import GraphReader, Server
 from pegas_memory.model import (
     ArmHits,
     Check,
     ContextAnswer,
     ContextRequest,
     Dense,
+    Edge,
+    EdgeFilter,
     GapAnswer,
     GapChange,
     GapPage,
     GapRequest,
     GapStatus,
+    GraphAnswer,
+    GraphRequest,
     IngestAnswer,
     IngestRequest,
+    NodeRef,
     SearchAnswer,
     SearchFilter,
     SearchRequest,
@@ -35,14 +43,35 @@ from pegas_memory.model import (
     StatsAnswer,
     StoreAnswer,
     StoreRequest,
+    TenantDeleted,
+    TenantState,
+    VerifyAnswer,
+    VerifyRequest,
 )
-from pegas_memory.outbox_sync import vector_target
-from pegas_memory.qdrant_store import VectorIndex
-from pegas_memory.service import context, gaps, health, library, memory
+from pegas_memory.outbox_sync import graph_consumer, graph_target, vector_target
+from pegas_memory.qdrant_store import VectorIndex, server_index
+from pegas_memory.rebuilding.reconcile import Reconciled
+from pegas_memory.service import (
+    archive,
+    context,
+    gaps,
+    graph,
+    health,
+    library,
+    memory,
+    renewal,
+    tenants,
+    upkeep,
+    verdicts,
+)
+from pegas_memory.service.archive import Archived, OnRows
 from pegas_memory.service.library import LONGEST_WAIT, OnProgress
+from pegas_memory.service.renewal import Collected, ReembedAnswer
 from pegas_memory.service.rooms import OpenRooms
+from pegas_memory.service.upkeep import OnFilled, OutboxState, RebuildAnswer
 from pegas_memory.vectors import Searcher
 
+GRAPH_PAUSE = 10.0
 RESTART_PATIENCE = 15.0
 """Seconds that a call waits for an embedded PostgreSQL that is being restarted after a crash."""
 
@@ -130,38 +159,124 @@ class PegasMemory:
     def stats(self, detail: bool = False, job_id: UUID | None = None) -> StatsAnswer:
         return health.stats(self.rooms, self.tenant, detail=detail, job_id=job_id)
 
+    def verify(self, request: VerifyRequest) -> VerifyAnswer:
+        return verdicts.judge(self.rooms, self.tenant, request)
+
+    def query_graph(self, request: GraphRequest) -> GraphAnswer:
+        return graph.query(self.rooms, self.tenant, request)
+
+    def tenants(self) -> tuple[TenantState, ...]:
+        return tenants.listed(self.rooms)
+
+    def delete_tenant(self, name: str, reason: str) -> TenantDeleted:
+        return tenants.delete(self.rooms, name, reason)
+
     def doctor(self) -> list[Check]:
         return health.doctor(self.rooms)
 
+    def rebuild(
+        self,
+        *,
+        vector: bool = True,
+        graph: bool = False,
+        tenant: str = "",
+        discard: bool = False,
+        on_rows: OnFilled | None = None,
+    ) -> RebuildAnswer:
+        return upkeep.rebuild(self.rooms, vector=vector, graph=graph, tenant=tenant, discard=discard, on_rows=on_rows)
+
+    def reembed(self, embedder: str, *, switch: bool = True, on_rows: OnFilled | None = None) -> ReembedAnswer:
+        return renewal.reembed(self.rooms, embedder, switch=switch, on_rows=on_rows)
+
+    def gc(self, *, remove: bool = False) -> Collected:
+        return renewal.gc(self.rooms, remove_it=remove)
+
+    def outbox(self) -> OutboxState:
+        return upkeep.outbox_state(self.rooms)
+
+    def replay(self, entity_id: UUID | None = None) -> int:
+        return upkeep.replay(self.rooms, entity_id)
+
+    def reconcile(self, *, tenant: str = "", dry_run: bool = False) -> Reconciled:
+        return upkeep.reconcile(self.rooms, tenant=tenant, dry_run=dry_run)
+
+    def export_archive(
+        self,
+        path: Path,
+        tenant: str | None = None,
+        *,
+        all_tenants: bool = False,
+        vectors: bool = False,
+        replace: bool = False,
+        on_rows: OnRows | None = None,
+    ) -> Archived:
+        wanted = None if all_tenants else self.tenant if tenant is None else tenant
+        return archive.export(self.rooms, wanted, path, vectors=vectors, replace=replace, on_rows=on_rows)
+
+    def import_archive(self, path: Path, tenant: str | None = None, *, on_rows: OnRows | None = None) -> Archived:
+        return archive.import_(self.rooms, path, tenant, on_rows=on_rows)
+
 
 class _ServerSearcher:
-    """A Qdrant server, whose collection is ensured at the first search that reaches it."""
+    """A Qdrant server, whose collection is looked for at the first search that reaches it; the worker makes it."""
 
-    def __init__(self, settings: Settings, embedder: Embedder) -> None:
+    def __init__(self, settings: Settings, embedder: Embedder, db: Database) -> None:
         self._settings = settings
         self._embedder = embedder
+        self._db = db
         self._index: VectorIndex | None = None
 
     def search(
         self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int
     ) -> tuple[ArmHits, str]:
         if self._index is None:
-            index = open_server_index(self._settings, self._embedder)
-            index.ensure()
-            self._index = index
+            with self._db.everything() as conn:
+                instance = str(instance_id(conn))
+            self._index = server_index(self._settings, self._embedder.model, instance)
         return self._index.search(where, dense=dense, sparse=sparse, limit=limit), ""
 
 
-def open_server_index(settings: Settings, embedder: Embedder) -> VectorIndex:
-    """The collection of a Qdrant server; its client takes 0.7 s to import, so only on need."""
-    from pegas_memory.qdrant_store import ServerIndex
+class LazyGraphServer:
+    """The graph server, opened at the first question. One that failed is left alone for ``GRAPH_PAUSE``
+    seconds, since each try may wait for it."""
 
-    return ServerIndex(
-        settings.qdrant_url,
-        settings.qdrant_api_key.get_secret_value(),
-        embedder.model,
-        settings.qdrant_collection,
-    )
+    backend = "memgraph"
+
+    def __init__(self, settings: Settings, db: Database) -> None:
+        self._settings = settings
+        self._db = db
+        self._reader: GraphReader | None = None
+        self._failed = ""
+        self._again = 0.0
+
+    def edges_at(
+        self, tenant: str, refs: Sequence[NodeRef], where: EdgeFilter, *, after: UUID | None, limit: int
+    ) -> list[Edge]:
+        if time.monotonic() < self._again:
+            raise GraphUnavailable(self._failed)
+        try:
+            return self._opened().edges_at(tenant, refs, where, after=after, limit=limit)
+        except (Unavailable, BadSettings) as error:
+            self._failed, self._again = error.message, time.monotonic() + GRAPH_PAUSE
+            raise GraphUnavailable(error.message) from error
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    def _opened(self) -> GraphReader:
+        if self._reader is None:
+            self._reader = open_graph_reader(self._settings, self._db)
+        return self._reader
+
+
+def open_graph_reader(settings: Settings, db: Database) -> GraphReader:
+    """The graph server of these settings, as this installation sees it. Raises BadSettings."""
+    with db.everything() as conn:
+        instance = instance_id(conn)
+    password = settings.memgraph_password.get_secret_value()
+    server = Server(settings.memgraph_url, settings.memgraph_user, password, answer_seconds=5.0, retry_seconds=1.0)
+    return GraphReader(server, instance)
 
 
 def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
@@ -182,7 +297,11 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
     if engine is not None and settings.embedded_vectors:
         searcher = RemoteIndex(engine)
     else:
-        searcher = _ServerSearcher(settings, embedder)
+        searcher = _ServerSearcher(settings, embedder, db)
+    graph_server: LazyGraphServer | None = None
+    if settings.memgraph_url:
+        graph_server = LazyGraphServer(settings, db)
+        stack.callback(graph_server.close)
     return OpenRooms(
         settings=settings,
         db=db,
@@ -191,6 +310,9 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
         wake=engine.wake if engine is not None else _nobody_to_wake,
         part_states=engine.status if engine is not None else lambda: {"target": vector_target(settings)},
         clock=lambda: datetime.now(UTC),
+        engine=engine,
+        graph_server=graph_server,
+        graph_consumer=graph_consumer(graph_target(settings)),
     )
 
 

@@ -48,6 +48,7 @@ class Lane:
         self._step = step
         self._tick = tick
         self._wake = threading.Event()
+        self._again = threading.Event()
         self._busy = True  # until the first look says otherwise
         self._runs = 0
         self._failures = 0
@@ -56,6 +57,11 @@ class Lane:
     def wake(self) -> None:
         self._busy = True
         self._wake.set()
+
+    def try_again(self) -> None:
+        """End the pause after a failure: what it failed on may be back."""
+        self._again.set()
+        self.wake()
 
     def state(self) -> LaneState:
         return LaneState(self.name, self._busy, self._runs, self._failures, self._last_error)
@@ -73,7 +79,8 @@ class Lane:
                 more = self._step(stop)
             except Exception as error:  # noqa: BLE001 - the loop outlives whatever one step met
                 self._note(error)
-                stop.wait(min(LONGEST_PAUSE, 0.25 * 2 ** min(self._failures, 10)))
+                self._again.wait(min(LONGEST_PAUSE, 0.25 * 2 ** min(self._failures, 10)))
+                self._again.clear()
                 continue
             self._runs += 1
             self._failures, self._last_error = 0, ""
@@ -128,7 +135,7 @@ class Worker:
         finally:
             stop.set()
             for lane in self._lanes:
-                lane.wake()
+                lane.try_again()
             _join(threads, _LEAVE_SECONDS)
 
     def wake(self) -> None:
@@ -173,7 +180,8 @@ class Worker:
                     continue
                 if not self._listening:
                     self._listening, pause = True, 0.25
-                    self.wake()  # whatever was written while nobody listened
+                    for lane in self._lanes:  # whatever was written while nobody listened
+                        lane.try_again()
                 if OUTBOX in heard:
                     self.wake_projections()
                 if JOB in heard:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pegas_memory.mcp_tools import NOT_YET, TOOLS, ToolSpec
+from pegas_memory.mcp_tools import NOT_YET, PARTLY, TOOLS, ToolSpec
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "tools.md"
 INTRODUCTION = """\
@@ -43,6 +43,7 @@ def _section(number: int, spec: ToolSpec) -> str:
     ]
     answer = ", ".join(f"`{name}`" for name in spec.output_schema()["properties"])
     note = "\n*Declared now, works in a later version: answers `not_available_yet`.*\n" if spec.name in NOT_YET else ""
+    note = f"\n*{PARTLY[spec.name].strip('[]')}*\n" if spec.name in PARTLY else note
     return (
         f"## {number}. `{spec.name}`\n{note}\n{spec.description}\n\n{_hints(spec)}\n\n"
         f"| parameter | type | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + f"\n\nAnswers: {answer}.\n"

@@ -19,6 +19,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.homes import temporary_home
 from tests.postgres_servers import MAJORS, PostgresServer, binaries
+from tests.support.bolt_peer import BoltPeer
+from tests.support.bolt_peer import installed as bolt_peer_installed
 
 ROOT = Path(__file__).resolve().parent.parent
 STANDING_PORTS = {"", "5432", "5433", "5434"}
@@ -163,3 +165,15 @@ def _database(server: PostgresServer, *, template: str = "", superuser: bool = F
     name = server.create_database(template)
     yield server.url(name, superuser=superuser)
     server.drop_database(name)
+
+
+# --- the graph server ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def bolt_peer() -> Iterator[BoltPeer]:
+    """A Bolt and openCypher server for the run; tests share it, each with an installation id of its own."""
+    if bolt_peer_installed() is None:
+        pytest.skip("arcadedb-embedded is not installed here")
+    with BoltPeer() as peer:
+        yield peer

@@ -49,13 +49,16 @@ def unprivileged_account() -> pwd.struct_passwd | None:
 
 
 class PostgresServer:
-    """One server of one major version on a socket folder of its own; only this run can reach it."""
+    """One server of one major version on a socket folder of its own; only this run can reach it.
 
-    def __init__(self, major: int) -> None:
+    ``options`` are PostgreSQL's own, over those that make a test run fast and forgetful."""
+
+    def __init__(self, major: int, **options: str) -> None:
         found = binaries(major)
         if found is None:
             raise LookupError(f"PostgreSQL {major} is not installed")
         self.major = major
+        self._options = options
         self._account = unprivileged_account()
         self.folder = Path(tempfile.mkdtemp(prefix="pt-", dir="/tmp"))
         self._bin = found
@@ -97,6 +100,14 @@ class PostgresServer:
             capture_output=True,
             **self._as(),
         )
+        self.launch()
+        with self._admin() as connection:
+            connection.execute(f"CREATE ROLE {LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS")
+
+    def launch(self) -> None:
+        """Start the server on the folder as it is, and wait until it takes connections."""
+        if self._process is not None:
+            self._process.wait(30)  # one that was killed keeps its number until somebody asks for its end
         options = {
             "unix_socket_directories": str(self.folder),
             "listen_addresses": "",
@@ -107,15 +118,18 @@ class PostgresServer:
             "max_connections": "100",
             "log_min_messages": "fatal",
             "autovacuum_naptime": "10min",
+            **self._options,
         }
         flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with (self.folder / "server.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(self._bin / "postgres"), "-D", str(data), *flags], stdout=log, stderr=log, **self._as()
-            )
+        command = [str(self._bin / "postgres"), "-D", str(self.folder / "data"), *flags]
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as())
         self._wait()
-        with self._admin() as connection:
-            connection.execute(f"CREATE ROLE {LOGIN} LOGIN NOSUPERUSER NOBYPASSRLS")
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
 
     def _wait(self) -> None:
         deadline = time.monotonic() + 30

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
+from pegas_memory.db.types import Xid8
+
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
@@ -15,6 +17,9 @@ def upgrade() -> None:
     op.add_column("pm_projection", sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False))
     op.add_column("pm_projection", sa.Column("generation", sa.Integer(), server_default=sa.text("1"), nullable=False))
     op.add_column("pm_projection", sa.Column("filled", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
+    op.add_column(
+        "pm_embedding", sa.Column("xid", Xid8(), server_default=sa.text("pg_current_xact_id()"), nullable=False)
+    )
     op.create_table(
         "pm_instance",
         sa.Column("id", sa.UUID(), nullable=False),

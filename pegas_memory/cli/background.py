@@ -58,13 +58,13 @@ def _work_here(settings: Settings, speaker: Speaker, wait: Callable[[], object])
 def _trouble(settings: Settings) -> str:
     """Why nothing can be projected now, "" when all is well."""
     from pegas_memory.embedding import open_embedder
-    from pegas_memory.wiring import open_server_index
+    from pegas_memory.qdrant_store import server_index
 
     embedder = open_embedder(settings)
     try:
-        index = open_server_index(settings, embedder)
+        index = server_index(settings, embedder.model, "")
         try:
-            index.ensure()
+            index.stands()
         finally:
             index.close()
     except PegasError as error:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.config import Settings, load_settings
@@ -19,6 +19,9 @@ from pegas_memory.model import Check, IngestAnswer, JobState
 from pegas_memory.tool_calls import Memory
 from pegas_memory.tool_params import parse_arguments
 from pegas_memory.tool_text import render
+
+if TYPE_CHECKING:
+    from pegas_memory import PegasMemory
 
 POLL_SECONDS = 0.5
 RUNNING = (JobState.QUEUED, JobState.RUNNING)
@@ -36,7 +39,7 @@ def started() -> Settings:
 
 
 @contextmanager
-def opened() -> Iterator[tuple[Memory, Settings]]:
+def opened() -> Iterator[tuple[PegasMemory, Settings]]:
     settings = started()
     from pegas_memory import PegasMemory
 

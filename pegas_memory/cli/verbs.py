@@ -152,3 +152,8 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     return 0
+
+
+import pegas_memory.cli.archive_verbs  # noqa: E402  (its verbs come after these)
+import pegas_memory.cli.judging_verbs  # noqa: E402
+import pegas_memory.cli.upkeep_verbs  # noqa: E402, F401

@@ -30,6 +30,7 @@ LEFT_OUT: Mapping[str, str] = {
 LEFT_OUT_COLUMNS: Mapping[str, str] = {
     "pm_tenant.token_hash": "a secret of one installation",
     "pm_tenant.deleted_at": "what is imported is there",
+    "pm_embedding.xid": "a transaction of one database cluster",
 }
 VECTORS = "pm_embedding"
 ALLOWED_BEFORE = frozenset({"pm_tenant", "pm_activity", VECTORS})

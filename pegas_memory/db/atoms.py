@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import Connection, insert, text
@@ -182,6 +182,40 @@ def fetch(conn: Connection, tenant: str, ids: Sequence[UUID]) -> dict[UUID, Atom
         {"tenant": tenant, "ids": list(ids)},
     ).mappings()
     return {row["id"]: _row(dict(row)) for row in rows}
+
+
+class Revision(NamedTuple):
+    tenant: str
+    id: UUID
+    revision: int
+
+
+def revision_page(conn: Connection, after: tuple[str, UUID], limit: int) -> list[Revision]:
+    """The atoms after (tenant, id) in that order."""
+    rows = conn.execute(
+        text(
+            "SELECT tenant, id, revision FROM pm_atom WHERE (tenant, id) > (:tenant, :id)"
+            " ORDER BY tenant, id LIMIT :limit"
+        ),
+        {"tenant": after[0], "id": after[1], "limit": limit},
+    )
+    return [Revision(*row) for row in rows]
+
+
+_INDEXED = _COLUMNS.replace("a.metadata", "'{}'::jsonb AS metadata").replace("a.terms", "'{}'::text[] AS terms")
+
+
+def indexed_page(conn: Connection, after: tuple[str, UUID], limit: int) -> list[AtomRow]:
+    """The atoms after (tenant, id) in that order, with what the vector index has of them: without ``metadata``
+    and ``terms``."""
+    rows = conn.execute(
+        text(
+            f"SELECT {_INDEXED} FROM pm_atom a WHERE (a.tenant, a.id) > (:tenant, :id)"
+            " ORDER BY a.tenant, a.id LIMIT :limit"
+        ),
+        {"tenant": after[0], "id": after[1], "limit": limit},
+    ).mappings().all()  # fmt: skip
+    return [_row(dict(row)) for row in rows]
 
 
 def lock(conn: Connection, tenant: str, atom_id: UUID) -> AtomRow | None:
@@ -364,7 +398,10 @@ def by_terms(conn: Connection, where: SearchFilter, terms: Sequence[str], limit:
 def dedup_waiting(conn: Connection, limit: int) -> list[tuple[str, UUID]]:
     """Live atoms that were stored without a look for near duplicates (the embedder was down)."""
     rows = conn.execute(
-        text(f"SELECT tenant, id FROM pm_atom WHERE dedup_pending AND {LIVE} ORDER BY tenant, id LIMIT :limit"),
+        text(
+            f"SELECT tenant, id FROM pm_atom a WHERE dedup_pending AND {LIVE} AND NOT EXISTS (SELECT FROM pm_tenant t"
+            " WHERE t.id = a.tenant AND t.deleted_at IS NOT NULL) ORDER BY tenant, id LIMIT :limit"
+        ),
         {"limit": limit},
     ).all()
     return [(row[0], row[1]) for row in rows]

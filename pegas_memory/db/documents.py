@@ -59,9 +59,12 @@ class DocumentRow:
 _COLUMNS = ", ".join(DocumentRow.__dataclass_fields__)
 
 
-def find(conn: Connection, tenant: str, doc_id: UUID) -> DocumentRow | None:
+def find(conn: Connection, tenant: str, doc_id: UUID, *, locked: bool = False) -> DocumentRow | None:
     row = conn.execute(
-        text(f"SELECT {_COLUMNS} FROM pm_document WHERE tenant = :tenant AND id = :id"),
+        text(
+            f"SELECT {_COLUMNS} FROM pm_document WHERE tenant = :tenant AND id = :id"
+            + (" FOR UPDATE" if locked else "")
+        ),
         {"tenant": tenant, "id": doc_id},
     ).one_or_none()
     return DocumentRow(*row) if row else None

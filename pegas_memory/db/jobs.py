@@ -115,14 +115,14 @@ def finish(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> None:
-    """End the job. Its text is dropped when it is done, since it is never run again from it, and the
-    proxy's address always, since that may hold a password."""
+    """End the job, if nobody else ended it meanwhile. Its text is dropped when it is done, since it is never run
+    again from it, and the proxy's address always, since that may hold a password."""
     conn.execute(
         text(
             """UPDATE pm_job SET state = :state, finished_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
                 result = CAST(:result AS jsonb), error = CAST(:error AS jsonb),
                 payload = CASE WHEN :state = 'done' THEN payload - 'text' ELSE payload END - 'proxy_url'
-            WHERE tenant = :tenant AND id = :id AND attempts = :attempts"""
+            WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"""
         ),
         {
             "tenant": job.tenant,
@@ -134,6 +134,17 @@ def finish(
         },
     )
     _wake(conn)
+
+
+def goes_on(conn: Connection, job: JobRow) -> bool:
+    """Whether the job is still this worker's to run, as the caller's transaction sees it."""
+    found = conn.execute(
+        text(
+            "SELECT FROM pm_job WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"
+        ),
+        {"tenant": job.tenant, "id": job.id, "attempts": job.attempts},
+    )
+    return found.first() is not None
 
 
 def release_all_of(conn: Connection, worker: str) -> int:

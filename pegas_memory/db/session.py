@@ -68,27 +68,36 @@ class Database:
             yield connection
 
     @contextmanager
+    def snapshot(self, tenant: str | None) -> Iterator[Connection]:
+        """One read-only transaction that sees the database as it is now, however long it lasts: ``tenant``'s
+        rows, or everybody's for None."""
+        with translated(), self._checked_out(tenant or "", "" if tenant else "all", frozen=True) as connection:
+            yield connection
+
+    @contextmanager
     def _begin(self, tenant: str, scope: str) -> Iterator[Connection]:
         with translated(), self._checked_out(tenant, scope) as connection:
             yield connection
             connection.commit()
 
-    def _checked_out(self, tenant: str, scope: str) -> Connection:
+    def _checked_out(self, tenant: str, scope: str, *, frozen: bool = False) -> Connection:
         """A connection in a transaction of this scope. The first statement finds out whether a pooled
         connection is still alive: one that died (PostgreSQL was restarted) is replaced once."""
         deadline = time.monotonic() + self._patience
         again = True
         while True:
             try:
-                return self._connect(tenant, scope)
+                return self._connect(tenant, scope, frozen=frozen)
             except DBAPIError as error:
                 if not (again and error.connection_invalidated) and not self._will_be_back(error, deadline):
                     raise
                 again = False
 
-    def _connect(self, tenant: str, scope: str) -> Connection:
+    def _connect(self, tenant: str, scope: str, *, frozen: bool) -> Connection:
         connection = self._engine.connect()
         try:
+            if frozen:
+                connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             connection.execute(_IN_SCOPE, {"tenant": tenant, "scope": scope})
         except BaseException:
             connection.close()

@@ -12,11 +12,13 @@ from typing import Protocol
 from pegas_memory.config import Settings
 from pegas_memory.embedding.choice import EmbedderChoice, choose_embedder
 from pegas_memory.embedding.parts import MAX_PARTS, parts_of
+from pegas_memory.embedding.prompts import PART_LENGTHS
 from pegas_memory.model import Dense, EmbeddingModel, Role
 
 __all__ = [
     "EMBED_TEXT_VERSION",
     "MAX_PARTS",
+    "PART_LENGTHS",
     "Embedder",
     "EmbedderChoice",
     "choose_embedder",

@@ -48,6 +48,8 @@ FAMILIES: tuple[Family, ...] = (
     _family(r"qwen3-embedding", f"Instruct: {_TASK}\nQuery:", "", 4000),
 )
 UNKNOWN = _family("", "", "", 1600)
+PART_LENGTHS = tuple(sorted({family.max_characters for family in (*FAMILIES, UNKNOWN)}))
+"""Every length at which some model's texts are cut into parts."""
 
 
 def family_of(model: str) -> Family:

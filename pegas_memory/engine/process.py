@@ -145,6 +145,8 @@ class Engine:
             "embed": self._embed,
             "search": self._search,
             "model": lambda _: lambda: wire.model_out(self._opened().model()),
+            "scan": self._scan,
+            "adopt": self._adopt,
             "wake": lambda _: lambda: self._opened().wake(),
             "status": lambda _: self._status,
             "shutdown": lambda _: self._ask_to_stop,
@@ -199,6 +201,14 @@ class Engine:
             return {"hits": wire.hits_out(hits), "degraded": degraded}
 
         return work
+
+    def _scan(self, parameters: Parameters) -> Callable[[], Any]:
+        after, limit = parameters["after"], int(parameters["limit"])
+        return lambda: [tuple(row) for row in self._opened().scan(after, limit)]
+
+    def _adopt(self, parameters: Parameters) -> Callable[[], Any]:
+        generation = int(parameters["generation"])
+        return lambda: self._opened().adopt(generation)
 
     def _status(self) -> dict[str, object]:
         return {

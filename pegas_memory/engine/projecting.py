@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from pegas_memory.config import Settings
 from pegas_memory.db import outbox
 from pegas_memory.db.jobs import JobRow
 from pegas_memory.db.session import Database
-from pegas_memory.db.turns import Turn
 from pegas_memory.embedding import Embedder
+from pegas_memory.engine.collection import KeptCollection
+from pegas_memory.engine.consumer import Consumer
+from pegas_memory.engine.graph_server import GraphLane
 from pegas_memory.engine.shard import KeptShard
 from pegas_memory.engine.sources import Sources, source_of
 from pegas_memory.engine_client.place import Place
@@ -31,47 +34,13 @@ from pegas_memory.outbox_sync import (
 )
 from pegas_memory.pipeline import JobRunner, Learner, late_dedup
 from pegas_memory.pipeline.jobs import Progress, Work
-from pegas_memory.qdrant_store import VectorIndex
+from pegas_memory.qdrant_store import ScannedPoint, VectorIndex
 from pegas_memory.vectors import Vectors
 
 log = logging.getLogger(__name__)
 
 CATCH_UP_SECONDS = 3.0
-
-
-class _Consumer:
-    """One projection's Sync, made by the thread that steps it, and made anew after :meth:`restart`."""
-
-    def __init__(self, db: Database, projection: Projection) -> None:
-        self._db = db
-        self._projection = projection
-        self.name = projection.consumer
-        self._sync: Sync | None = None
-        self._turn = Turn(db.url, projection.consumer)
-
-    def step(self) -> bool:
-        """False also while another process has this consumer's turn (a server target has several)."""
-        if not self._turn.mine():
-            self._sync = None
-            return False
-        try:
-            if self._sync is None:
-                self._sync = Sync(self._db, [self._projection])
-            return self._sync.step()
-        except outbox.PositionMoved:
-            self._sync = None
-            return True
-
-    def restart(self) -> None:
-        """Forget what was remembered of a target that is gone."""
-        self._sync = None
-
-    def settle(self) -> None:
-        if self._sync is not None:
-            self._sync.settle()
-
-    def close(self) -> None:
-        self._turn.close()
+_AGAIN = "Run `pegas-memory rebuild` again; it goes on from where it stands."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +49,11 @@ class _Opened:
 
     model: EmbeddingModel
     index: VectorIndex
+    """What searches ask."""
     shard: KeptShard | None
-    vector: _Consumer
-    embedding: _Consumer
+    collection: KeptCollection | None
+    vector: Consumer
+    embedding: Consumer
 
 
 class Projecting:
@@ -94,11 +65,13 @@ class Projecting:
         self._embedder = embedder
         self._vectors = Vectors(db, embedder)
         self._opening = threading.Lock()
+        self._stepping = threading.Lock()
         self._opened: _Opened | None = None
         self._trouble = ""
         self._jobs = JobRunner(db, {"ingest": self._ingest}, _sole_name(settings))
         self._ingest_work: Work | None = None
         self._sources = Sources()
+        self._graph = GraphLane(settings, db) if settings.memgraph_url else None
 
     @property
     def known_model(self) -> EmbeddingModel | None:
@@ -111,13 +84,17 @@ class Projecting:
         try:
             opened = self._open()
             if opened.shard is not None:
-                while self._project(opened, opened.shard) and time.monotonic() < deadline:
-                    continue
+                with self._stepping:
+                    while self._project(opened, opened.shard) and time.monotonic() < deadline:
+                        continue
         except PegasError as error:
             log.warning("projection not open yet error=%s %s", error.code, error.message)
 
     def steps(self) -> Mapping[str, Callable[[], bool]]:
-        return {"vector": self._vector_step, "embedding": self._embedding_step}
+        lanes: dict[str, Callable[[], bool]] = {"vector": self._vector_step, "embedding": self._embedding_step}
+        if self._graph is not None:
+            lanes["graph"] = self._graph.step
+        return lanes
 
     def run_job(self, stop: threading.Event) -> bool:
         return self._jobs.run_next(stop)
@@ -130,13 +107,48 @@ class Projecting:
         Raises:
             VectorsUnavailable, WrongDimension, DiskFull.
         """
-        opened = self._opened
-        if opened is not None and opened.shard is not None and opened.shard.lacks_space:
+        opened = self._ready()
+        if opened.shard is not None and opened.shard.lacks_space:
             raise DiskFull("The disk of PEGAS_HOME is full; the vectors are not opened.")
-        if opened is None:
-            raise VectorsUnavailable(f"The vectors are not open yet. {self._trouble}".strip())
         hits = opened.index.search(where, dense=dense, sparse=sparse, limit=limit)
         return hits, opened.shard.degraded if opened.shard else ""
+
+    def scan(self, after: UUID | None, limit: int) -> list[ScannedPoint]:
+        """As ``VectorIndex.scan``. Raises as :meth:`search`."""
+        return self._ready().index.scan(after, limit)
+
+    def adopt(self, generation: int) -> None:
+        """Serve the embedded shard of ``generation`` that a rebuild has filled; may be repeated.
+
+        Raises:
+            VectorsUnavailable: not now, or it cannot be used. DatabaseUnavailable, DiskFull.
+        """
+        opened = self._ready()
+        if opened.shard is None:
+            raise VectorsUnavailable("The vectors of this engine stand on a server.")
+        building = outbox.building_name(opened.vector.name)
+
+        def catch_up(built: VectorIndex) -> None:
+            sync = Sync(self._db, [VectorProjection(self._db, self._vectors, built, building)])
+            deadline = time.monotonic() + CATCH_UP_SECONDS  # what is left then waits for the new shard as for any
+            while sync.step() and time.monotonic() < deadline:
+                continue
+            sync.settle()
+
+        with self._stepping:
+            if opened.shard.settle():
+                opened.vector.restart()
+            try:
+                opened.shard.adopt(generation, catch_up)
+            except outbox.PositionMoved as error:
+                raise VectorsUnavailable("Nothing is being built under this generation.", _AGAIN) from error
+            opened.vector.restart()
+
+    def _ready(self) -> _Opened:
+        opened = self._opened
+        if opened is None:
+            raise VectorsUnavailable(f"The vectors are not open yet. {self._trouble}".strip())
+        return opened
 
     def status(self) -> dict[str, object]:
         opened = self._opened
@@ -144,10 +156,16 @@ class Projecting:
             return {"state": "closed", "trouble": self._trouble}
         if opened.shard is None:
             return {"state": "server", "url": self._settings.qdrant_url}
-        return {"state": opened.shard.state, "degraded": opened.shard.degraded}
+        return {
+            "state": opened.shard.state,
+            "degraded": opened.shard.degraded,
+            "generation": opened.shard.generation,
+        }
 
     def close(self) -> None:
         """Flush and release the index; the worker must have stopped."""
+        if self._graph is not None:
+            self._graph.close()
         opened, self._opened = self._opened, None
         if opened is None:
             return
@@ -156,7 +174,7 @@ class Projecting:
         except PegasError as error:  # then the next process starts from an earlier position
             log.warning("projection not settled error=%s %s", error.code, error.message)
         finally:
-            opened.index.close()
+            (opened.collection or opened.index).close()
             opened.vector.close()
             opened.embedding.close()
 
@@ -173,32 +191,39 @@ class Projecting:
     def _make(self) -> _Opened:
         model = self._embedder.model
         consumer = vector_consumer(vector_target(self._settings), model.name, model.dimension)
-        shard = None
+        shard, collection = None, None
         index: VectorIndex
+
+        def into(target: VectorIndex) -> Projection:
+            return VectorProjection(self._db, self._vectors, target, consumer)
+
         if self._settings.embedded_vectors:
             folder = self._settings.home / "vectors"
             index = shard = KeptShard(folder, self._settings.qdrant_collection, model, self._db, consumer)
+            vector = Consumer(self._db, consumer, lambda: into(shard))
         else:
-            from pegas_memory.qdrant_store import ServerIndex  # its client takes half a second to import
-
-            key = self._settings.qdrant_api_key.get_secret_value()
-            index = ServerIndex(self._settings.qdrant_url, key, model, self._settings.qdrant_collection)
+            collection = KeptCollection(self._settings, model, self._db, consumer)
+            index = collection.reading
+            vector = Consumer(self._db, consumer, lambda: into(collection.writing()), collection.lost)
+        embedding = EmbeddingProjection(self._db, self._vectors)
         return _Opened(
             model=model,
             index=index,
             shard=shard,
-            vector=_Consumer(self._db, VectorProjection(self._db, self._vectors, index, consumer)),
-            embedding=_Consumer(self._db, EmbeddingProjection(self._db, self._vectors)),
+            collection=collection,
+            vector=vector,
+            embedding=Consumer(self._db, embedding.consumer, lambda: embedding),
         )
 
     def _vector_step(self) -> bool:
         opened = self._open()
-        if opened.shard is None:
-            return opened.vector.step()
-        if self._project(opened, opened.shard):
-            return True
-        opened.shard.caught_up()
-        return opened.shard.state == "damaged"
+        with self._stepping:
+            if opened.shard is None:
+                return opened.vector.step()
+            if self._project(opened, opened.shard):
+                return True
+            opened.shard.caught_up()
+            return opened.shard.state == "damaged"
 
     def _project(self, opened: _Opened, shard: KeptShard) -> bool:
         if shard.settle():

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from pegas_memory.config import Settings
 from pegas_memory.embedding import Embedder, open_embedder
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pegas_memory.db.embedded import EmbeddedPostgres
     from pegas_memory.db.session import Database
     from pegas_memory.engine.projecting import Projecting
+    from pegas_memory.qdrant_store import ScannedPoint
     from pegas_memory.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -127,6 +129,16 @@ class Rooms:
         except VectorsUnavailable:
             self.wake()  # the projecting thread mends the shard, if that is what it is
             raise
+
+    def scan(self, after: UUID | None, limit: int) -> list[ScannedPoint]:
+        """As ``VectorIndex.scan``."""
+        assert self._projecting is not None
+        return self._projecting.scan(after, limit)
+
+    def adopt(self, generation: int) -> None:
+        """As ``Projecting.adopt``."""
+        assert self._projecting is not None
+        self._projecting.adopt(generation)
 
     def wake(self) -> None:
         if self._worker is not None:

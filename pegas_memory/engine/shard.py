@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,31 +17,34 @@ from pegas_memory.engine.shard_check import difference
 from pegas_memory.engine_client.launch import has_space
 from pegas_memory.errors import DiskFull, PegasError, ShardDamaged, VectorsUnavailable, WrongDimension
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Point, SearchFilter, SparseVector
-from pegas_memory.qdrant_store import EdgeIndex, ScannedPoint, edge_folder
+from pegas_memory.qdrant_store import EdgeIndex, ScannedPoint, edge_folder, edge_folders
 
 log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
+MISSED_SECONDS = 1.5
 CATCHING_UP = "The vectors of the last moments before a restart are being brought back."
 REBUILDING = "The vectors are being rebuilt from PostgreSQL; results may be incomplete."
 
 
 class KeptShard:
-    """A ``VectorIndex`` over one embedded shard. Any call may find it damaged; the next :meth:`settle`
-    then moves it aside, opens an empty one and has its consumer filled again.
+    """A ``VectorIndex`` over the embedded shard of its consumer's generation. Any call may find it damaged;
+    the next :meth:`settle` then moves it aside, opens an empty one and has its consumer filled again.
 
-    ``settle`` and ``caught_up`` are for the projecting thread alone; everything else is thread-safe.
+    ``settle``, ``caught_up`` and ``adopt`` are for one thread at a time, the projecting one; everything else
+    is thread-safe.
     """
 
     def __init__(self, parent: Path, base: str, model: EmbeddingModel, db: Database, consumer: str) -> None:
         self._home = parent.parent
+        self._parent = parent
         self._folder = edge_folder(parent, base, model)
         self._base = base
         self._model = model
         self._db = db
         self._consumer = consumer
-        # While this file stands, the shard and the consumer's position do not belong together.
-        self._mark = self._folder.with_name(self._folder.name + ".rebuild")
+        self.generation = 0
+        self._missed = 0.0
         self._swap = threading.Lock()
         self._index: EdgeIndex | None = None
         self._damage = ""
@@ -77,17 +81,56 @@ class KeptShard:
             VectorsUnavailable, DatabaseUnavailable, DiskFull, HomeNotWritable: not now.
         """
         if self._index is not None and not self._damage:
-            return False
+            if not self._missing():
+                return False
+            self._condemn("its folder is gone")
         self._check_space()
+        if not self._damage:
+            self._find()
         if not self._damage and not self._mark.exists():
             try:
-                self._open()
+                if EdgeIndex(self._folder, self._model, self._base).stands():
+                    self._open()
+                    return False
+                self._damage = "there is none"
             except (ShardDamaged, WrongDimension) as error:
                 self._condemn(error.message)
-        if not self._damage and not self._mark.exists():
-            return False
         self._renew()
         return True
+
+    def _missing(self) -> bool:
+        """Whether the open shard's folder was removed and stays so: the whole home may be going, and is not to
+        be made again amid that."""
+        if self._folder.exists():
+            self._missed = 0.0
+            return False
+        self._missed = self._missed or time.monotonic()
+        return time.monotonic() - self._missed > MISSED_SECONDS
+
+    @property
+    def _mark(self) -> Path:
+        """While this file stands, the shard and the consumer's position do not belong together."""
+        return self._folder.with_name(self._folder.name + ".rebuild")
+
+    def _find(self) -> None:
+        """Which generation serves; what an interrupted switch left of others goes."""
+        with self._db.everything() as conn:
+            outbox.register(conn, self._consumer)
+            self._be(outbox.generation_of(conn, self._consumer) or 1)
+            building = outbox.generation_of(conn, outbox.building_name(self._consumer))
+        for generation, folder in edge_folders(self._parent, self._base, self._model).items():
+            if generation not in {self.generation, building}:
+                self._remove(folder)
+
+    def _be(self, generation: int) -> None:
+        self.generation = generation
+        self._folder = edge_folder(self._parent, self._base, self._model, generation)
+
+    def _remove(self, folder: Path) -> None:
+        try:
+            EdgeIndex.remove(folder)
+        except PegasError as error:  # in use, or not ours to write: it only takes room
+            log.warning("shard %s not removed error=%s", folder.name, error.code)
 
     def _open(self) -> None:
         index = EdgeIndex(self._folder, self._model, self._base)
@@ -97,6 +140,40 @@ class KeptShard:
             self._rebuilding = outbox.backfill_of(conn, self._consumer) is not None
         with self._swap:
             self._index = index
+
+    def adopt(self, generation: int, catch_up: Callable[[EdgeIndex], None]) -> None:
+        """Serve the shard of ``generation``, which another process has built, from the moment it has caught
+        up. Searches go on all the while. Nothing when it is the one already.
+
+        Raises:
+            ShardDamaged: it cannot be used; it has to be built again.
+            PositionMoved: it is not the one that is being built, or not complete.
+        """
+        if generation == self.generation:
+            return
+        built = EdgeIndex(edge_folder(self._parent, self._base, self._model, generation), self._model, self._base)
+        try:
+            if not built.stands():
+                raise ShardDamaged("The shard that was built is gone.")
+            built.ensure()
+            catch_up(built)
+            built.flush()
+            with self._db.everything() as conn:
+                if outbox.generation_of(conn, outbox.building_name(self._consumer)) != generation:
+                    raise outbox.PositionMoved(self._consumer)
+                outbox.promote(conn, self._consumer)
+        except BaseException:
+            built.close()
+            raise
+        with self._swap:
+            old, self._index = self._index, built
+        left = self._folder
+        self._be(generation)
+        self._damage, self._rebuilding, self._unchecked = "", False, True
+        if old is not None:
+            _close(old)
+        self._remove(left)
+        log.info("shard adopted consumer=%s generation=%d", self._consumer, generation)
 
     def _renew(self) -> None:
         log.warning("shard renewed consumer=%s reason=%s", self._consumer, self._damage or "interrupted rebuild")
@@ -149,9 +226,13 @@ class KeptShard:
             raise VectorsUnavailable("The embedded vectors are not open." if not self._damage else REBUILDING)
         try:
             return ask(index)
-        except ShardDamaged as error:
-            self._condemn(error.message)
-            raise VectorsUnavailable(REBUILDING) from error
+        except VectorsUnavailable as error:
+            if index is not self._index:  # another one has taken its place meanwhile
+                return self._use(ask)
+            if isinstance(error, ShardDamaged):
+                self._condemn(error.message)
+                raise VectorsUnavailable(REBUILDING) from error
+            raise
 
     def ensure(self) -> None:
         self._use(lambda index: index.ensure())
@@ -165,9 +246,9 @@ class KeptShard:
         self._check_space()
         self._use(lambda index: index.upsert(points))
 
-    def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+    def replace(self, tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
         self._check_space()
-        self._use(lambda index: index.replace(entity_ids, points))
+        self._use(lambda index: index.replace(tenant, entity_ids, points))
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:
         self._use(lambda index: index.delete_entities(tenant, entity_ids))
@@ -199,6 +280,13 @@ class KeptShard:
                 index.close()
             except PegasError as error:
                 self._condemn(error.message)
+
+
+def _close(index: EdgeIndex) -> None:
+    try:
+        index.close()
+    except PegasError as error:  # it goes anyway
+        log.warning("old shard not closed in order error=%s", error.code)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 
 # Seconds. A tool call asks for an embedding and a search: the two and a start of the engine stay within 25.
 START, WAKE, MODEL, SEARCH, STATUS = 12.0, 1.0, 5.0, 8.0, 5.0
+SCAN, ADOPT = 30.0, 600.0
+"""Adopting opens a whole shard and projects what was written since it was filled."""
 EMBED, EMBED_EACH = 13.0, 2.0
 PROBE = 2.0
 BUSY = 6.0
@@ -298,6 +301,22 @@ class EngineClient:
         }  # fmt: skip
         answer = self._call("search", parameters, SEARCH)
         return wire.hits_in(answer["hits"]), str(answer["degraded"])
+
+    def scan(self, after: UUID | None, limit: int) -> list[tuple[UUID, UUID, int, bool, str]]:
+        """A page of the shard's points, as ``VectorIndex.scan`` gives them.
+
+        Raises:
+            VectorsUnavailable, EngineUnavailable.
+        """
+        return [tuple(row) for row in self._call("scan", {"after": after, "limit": limit}, SCAN)]
+
+    def adopt(self, generation: int) -> None:
+        """Have the engine serve the shard of ``generation``, which this process has filled and closed.
+
+        Raises:
+            VectorsUnavailable, EngineUnavailable, DatabaseUnavailable, DiskFull.
+        """
+        self._call("adopt", {"generation": generation}, ADOPT)
 
     def model(self) -> EmbeddingModel:
         """The embedding model; may ask its endpoint.

@@ -23,6 +23,8 @@ from pegas_memory.model.answers import SearchAnswer as SearchAnswer
 from pegas_memory.model.answers import SearchResult as SearchResult
 from pegas_memory.model.answers import StatsAnswer as StatsAnswer
 from pegas_memory.model.answers import StoreAnswer as StoreAnswer
+from pegas_memory.model.answers import TenantDeleted as TenantDeleted
+from pegas_memory.model.answers import TenantState as TenantState
 from pegas_memory.model.as_json import to_json as to_json
 from pegas_memory.model.graph import Direction as Direction
 from pegas_memory.model.graph import Edge as Edge
@@ -46,6 +48,7 @@ from pegas_memory.model.kinds import Metadata as Metadata
 from pegas_memory.model.kinds import Role as Role
 from pegas_memory.model.kinds import SearchMode as SearchMode
 from pegas_memory.model.kinds import ShownAs as ShownAs
+from pegas_memory.model.kinds import Verdict as Verdict
 from pegas_memory.model.later_answers import CodeEdge as CodeEdge
 from pegas_memory.model.later_answers import CodeGraphAnswer as CodeGraphAnswer
 from pegas_memory.model.later_answers import CodeStoredAnswer as CodeStoredAnswer
@@ -71,11 +74,13 @@ from pegas_memory.model.reading import Extracted as Extracted
 from pegas_memory.model.reading import Locator as Locator
 from pegas_memory.model.requests import ContextRequest as ContextRequest
 from pegas_memory.model.requests import GapRequest as GapRequest
+from pegas_memory.model.requests import GraphRequest as GraphRequest
 from pegas_memory.model.requests import IngestRequest as IngestRequest
 from pegas_memory.model.requests import LinkRequest as LinkRequest
 from pegas_memory.model.requests import SearchRequest as SearchRequest
 from pegas_memory.model.requests import SourceRef as SourceRef
 from pegas_memory.model.requests import StoreRequest as StoreRequest
+from pegas_memory.model.requests import VerifyRequest as VerifyRequest
 from pegas_memory.model.vectors import FOREVER as FOREVER
 from pegas_memory.model.vectors import ArmHits as ArmHits
 from pegas_memory.model.vectors import Dense as Dense
@@ -85,3 +90,4 @@ from pegas_memory.model.vectors import Point as Point
 from pegas_memory.model.vectors import PointPayload as PointPayload
 from pegas_memory.model.vectors import SearchFilter as SearchFilter
 from pegas_memory.model.vectors import SparseVector as SparseVector
+from pegas_memory.model.vectors import point_id as point_id

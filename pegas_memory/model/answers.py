@@ -185,11 +185,14 @@ class LinkTotals:
 
 @dataclass(frozen=True, slots=True)
 class ProjectionState:
+    """``failed`` changes were set aside, ``dead`` of them are not tried again by themselves."""
+
     backend: str
     pending: int
     lag_seconds: float
     failed: int
     last_error: str = ""
+    dead: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,27 @@ class StatsAnswer:
     degraded: tuple[Degraded, ...] = ()
     pending: int = 0
     detail: Metadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantState:
+    """``deleting``: its deletion was begun and not ended."""
+
+    name: str
+    atoms: int
+    documents: int
+    links: int
+    gaps: int
+    symbols: int
+    deleting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TenantDeleted:
+    """``removed`` counts rows by table."""
+
+    name: str
+    removed: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,6 +74,18 @@ class GapStatus(StrEnum):
     CLOSED = "closed"
 
 
+class Verdict(StrEnum):
+    """What a caller says of an atom or a document: four that show or hide it, ``restore`` that undoes the last
+    of them, and ``purge`` that deletes for good."""
+
+    VERIFIED = "verified"
+    CONTESTED = "contested"
+    STALE = "stale"
+    RETRACT = "retract"
+    RESTORE = "restore"
+    PURGE = "purge"
+
+
 class SearchMode(StrEnum):
     HYBRID = "hybrid"
     DENSE = "dense"

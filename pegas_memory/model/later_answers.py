@@ -37,7 +37,10 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True)
 class VerifyAnswer:
+    """``results`` shows the first of the ``judged`` atoms; a purged one is ``purged`` after."""
+
     results: tuple[VerifyResult, ...]
+    judged: int = 0
     degraded: tuple[Degraded, ...] = ()
     pending: int = 0
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
+from pegas_memory.model.graph import Direction
 from pegas_memory.model.kinds import (
     AtomType,
     Distill,
@@ -15,6 +16,7 @@ from pegas_memory.model.kinds import (
     Metadata,
     SearchMode,
     ShownAs,
+    Verdict,
 )
 
 
@@ -111,3 +113,29 @@ class GapRequest:
     gap_id: UUID | None = None
     status: GapStatus | None = None
     answered_by: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRequest:
+    """``node`` and ``to`` are ids or names. ``depth`` None means one step, and for a path as many as may be."""
+
+    node: str = ""
+    kind: str = ""
+    direction: Direction = Direction.BOTH
+    depth: int | None = None
+    to: str = ""
+    include_inferred: bool = True
+    explain: UUID | None = None
+    limit: int = 100
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequest:
+    """Either ``atom_ids`` or ``doc_id``: with the latter the verdict falls on the document and what only it
+    supports."""
+
+    verdict: Verdict
+    reason: str
+    atom_ids: tuple[UUID, ...] = ()
+    doc_id: UUID | None = None

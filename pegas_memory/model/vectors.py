@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
+from uuid import UUID, uuid5
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,13 +62,18 @@ class PointPayload:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One vector point; ``id`` is uuid5(entity id, part number). ``dense`` is None while its
-    embedding is pending."""
+    """One vector point; ``id`` is :func:`point_id`. ``dense`` is None while its embedding is pending."""
 
     id: UUID
     payload: PointPayload
     sparse: SparseVector
     dense: Dense | None
+
+
+def point_id(tenant: str, entity_id: UUID, part: int) -> UUID:
+    """The id of the point for one part of an entity's text. The tenant is in it, as it is in every key: an
+    archive that is imported beside its original keeps the entities' ids."""
+    return uuid5(entity_id, f"{tenant}\n{part}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Protocol
 from pegas_memory.db import outbox
 from pegas_memory.db.outbox import Backfill, Batch, Change
 from pegas_memory.db.session import Database
-from pegas_memory.errors import PegasError, Unavailable
+from pegas_memory.errors import DatabaseUnavailable, PegasError, Unavailable
 
 SLICE = 256
 PRUNE_EVERY = 60.0
@@ -69,8 +69,8 @@ class Sync:
     A change can be found once it is projected; that it is durable follows every ``DURABLE_EVERY``
     seconds, since a flush of the embedded index stops its whole process for a moment.
 
-    ``step`` and ``settle`` raise ``outbox.PositionMoved`` when another process has taken a consumer over, or it
-    was switched to another generation: make a new Sync, with the target as it is now.
+    ``step`` and ``settle`` raise DatabaseUnavailable, and ``outbox.PositionMoved`` when another process has
+    taken a consumer over, or it was switched to another generation: make a new Sync, with the target as it is now.
     """
 
     def __init__(self, db: Database, projections: Sequence[Projection]) -> None:
@@ -122,6 +122,8 @@ class Sync:
                 self._attempt(projection, change, also_begun=work.due[n + 1 :])
             worked = self._backfill(projection, work) or worked
             self._keep_durable(projection)
+        except DatabaseUnavailable:
+            raise  # the lane pauses, and hears when PostgreSQL is back
         except Unavailable as error:
             delay = min(30.0, max(0.2, delay * 2))
             self._backoff[consumer] = (delay, time.monotonic() + delay)

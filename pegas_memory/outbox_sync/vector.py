@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 from pegas_memory import bm25
@@ -11,13 +11,14 @@ from pegas_memory.db.atoms import AtomRow
 from pegas_memory.db.outbox import Backfill, Change
 from pegas_memory.db.session import Database
 from pegas_memory.errors import InputError, PegasError
-from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload, point_id
+from pegas_memory.model import FOREVER, Dense, MemoryKind, Point, PointPayload, SparseVector, point_id
 from pegas_memory.outbox_sync.names import embedding_consumer
 from pegas_memory.qdrant_store import VectorIndex
 from pegas_memory.vectors import Vectors, embedded_text
 
 ATOMS = ("atom",)
 _PAGE = 256
+_NO_WORDS = SparseVector((), ())
 
 
 class EmbeddingProjection:
@@ -31,23 +32,33 @@ class EmbeddingProjection:
         self.consumer = embedding_consumer(vectors.model)
 
     def project(self, changes: Sequence[Change]) -> None:
-        for tenant, ids in _atoms_by_tenant(changes, but="embedded").items():
-            with self._db.tenant(tenant) as conn:
-                rows = atoms.fetch(conn, tenant, ids)
+        by_tenant: dict[str, dict[UUID, Change]] = {}
+        for change in changes:
+            if change.entity_type == "atom" and change.op != "embedded":
+                by_tenant.setdefault(change.tenant, {})[change.entity_id] = change
+        for tenant, wanted in by_tenant.items():
+            self._embed(tenant, wanted)
+
+    def _embed(self, tenant: str, changes: dict[UUID, Change]) -> None:
+        with self._db.tenant(tenant) as conn:
+            rows = atoms.fetch(conn, tenant, list(changes))
             texts = {row.id: self._vectors.parts(embedded_text(row.claim, row.content)) for row in rows.values()}
-            wanted = [part for parts in texts.values() for part in parts]
-            known = self._vectors.cached(tenant, wanted)
-            fresh = [atom_id for atom_id, parts in texts.items() if any(part not in known for part in parts)]
-            if not fresh:
-                continue
-            try:
-                made = self._vectors.made([p for atom_id in fresh for p in texts[atom_id] if p not in known])
-            except InputError as error:
-                raise PegasError(f"The text cannot be embedded ({error.code}).") from error
-            self._keep(tenant, {atom_id: texts[atom_id] for atom_id in fresh}, made)
+            known = self._vectors.cached_since(
+                conn, tenant, [part for parts in texts.values() for part in parts], self.consumer
+            )
+        untold = [atom_id for atom_id, parts in texts.items() if not _was_there(changes[atom_id], parts, known)]
+        if not untold:
+            return
+        missing = [part for atom_id in untold for part in texts[atom_id] if part not in known]
+        try:
+            made = self._vectors.made(missing)
+        except InputError as error:
+            raise PegasError(f"The text cannot be embedded ({error.code}).") from error
+        self._keep(tenant, {atom_id: texts[atom_id] for atom_id in untold}, made)
 
     def _keep(self, tenant: str, texts: dict[UUID, list[str]], made: dict[str, Dense]) -> None:
-        """Cache what was made for the atoms that still stand: some may have been purged meanwhile."""
+        """Cache what was made for the atoms that still stand (some may have been purged meanwhile), and tell the
+        outbox in the same transaction."""
         with self._db.tenant(tenant) as conn:
             if not tenants.joined(conn, tenant):
                 return
@@ -136,17 +147,22 @@ def points_of(row: AtomRow, doc_ids: tuple[UUID, ...], parts: Sequence[str], vec
         valid_until=FOREVER if row.held_until is None else row.held_until.timestamp(),
     )
     whole = bm25.encode_document(embedded_text(row.claim, row.content))
-    empty = bm25.encode_document("")
     return [
-        Point(point_id(row.tenant, row.id, n), payload, whole if n == 0 else empty, vectors.get(part))
+        Point(point_id(row.tenant, row.id, n), payload, whole if n == 0 else _NO_WORDS, vectors.get(part))
         for n, part in enumerate(parts)
         if n == 0 or part in vectors
     ]
 
 
-def _atoms_by_tenant(changes: Sequence[Change], but: str = "") -> dict[str, list[UUID]]:
+def _was_there(change: Change, parts: Sequence[str], known: Mapping[str, str | None]) -> bool:
+    """Whether everybody who reads the change finds the vectors of its text: they came in its own transaction, or
+    stood before it. Whoever else cached them may have done so after the index was given the atom without."""
+    return bool(change.xid) and all(part in known and known[part] in {None, change.xid} for part in parts)
+
+
+def _atoms_by_tenant(changes: Sequence[Change]) -> dict[str, list[UUID]]:
     found: dict[str, list[UUID]] = {}
     for change in changes:
-        if change.entity_type == "atom" and change.op != but:
+        if change.entity_type == "atom":
             found.setdefault(change.tenant, []).append(change.entity_id)
     return found

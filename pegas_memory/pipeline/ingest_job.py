@@ -14,12 +14,12 @@ from typing import Any
 from uuid import UUID
 
 from pegas_memory import bm25, ingest
-from pegas_memory.db import atoms, citations, documents, outbox
+from pegas_memory.db import atoms, citations, documents, jobs, outbox, tenants
 from pegas_memory.db.atoms import NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.documents import DocumentRow, NewDocument
 from pegas_memory.db.jobs import JobRow
-from pegas_memory.db.session import Database
+from pegas_memory.db.session import Connection, Database
 from pegas_memory.db.turns import Turn
 from pegas_memory.distill import chunk_atoms, distill_extractive
 from pegas_memory.errors import Cancelled, InputError, NoUsableText
@@ -51,6 +51,12 @@ class _Run:
         """Note the progress; raises ``Cancelled`` when the job was asked to stop."""
         self.progress({"created": self.created, "duplicate": self.duplicate, "failed": len(self.failed), **more})
         if self.stop.is_set():
+            raise Cancelled("The job was stopped.")
+
+    def join(self, conn: Connection) -> None:
+        """Write in this transaction, if the job was not ended by a purge of what it reads."""
+        tenants.join(conn, self.job.tenant)
+        if not jobs.goes_on(conn, self.job):
             raise Cancelled("The job was stopped.")
 
 
@@ -115,6 +121,7 @@ class IngestWork:
         if not drafts:
             raise NoUsableText("The source holds no text that could be stored.")
         with self._db.tenant(tenant) as conn:
+            run.join(conn)
             known = documents.by_uri(conn, tenant, read.uri, locked=True)
             if known and known.ingested_at and known.same_as(read.content_hash, distiller):
                 run.duplicate += citations.count_of_document(conn, tenant, known.id)
@@ -132,7 +139,8 @@ class IngestWork:
         recent = Recent()
         for begin in range(0, len(lessons), BATCH):
             run.tell(atoms=begin, of=len(lessons), title=title)
-            learned, _ = self._learner.learn(run.job.tenant, lessons[begin : begin + BATCH], recent)
+            batch = lessons[begin : begin + BATCH]
+            learned, _ = self._learner.learn(run.job.tenant, batch, recent, begin=run.join)
             run.created += sum(one.created for one in learned)
             run.duplicate += sum(not one.created for one in learned)
         run.tell(atoms=len(lessons), of=len(lessons), title=title)

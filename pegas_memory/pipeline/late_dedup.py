@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from pegas_memory.db import atoms, citations, links, outbox
+from pegas_memory.db import atoms, citations, links, outbox, tenants
 from pegas_memory.db.session import Database
 from pegas_memory.model import SearchFilter
 from pegas_memory.pipeline.learn import NEIGHBOURS, STANDING, is_same
@@ -49,6 +49,8 @@ def _settle_one(db: Database, vectors: Vectors, searcher: Searcher, tenant: str,
 def _merge(db: Database, tenant: str, atom_id: UUID, older: UUID | None, now: datetime) -> None:
     """The older atom takes what the newer one carried. Locked in the order of age, as everywhere."""
     with db.tenant(tenant) as conn:
+        if not tenants.joined(conn, tenant):
+            return
         target = atoms.lock(conn, tenant, older) if older else None
         locked = atoms.lock(conn, tenant, atom_id)
         if locked and target and locked.shown_as in STANDING and target.shown_as in STANDING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import numpy as np
 
-from pegas_memory.db import atoms, citations, outbox
+from pegas_memory.db import atoms, citations, outbox, tenants
 from pegas_memory.db.atoms import AtomRow, NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.db.session import Connection, Database
@@ -66,6 +66,10 @@ class Recent:
             if len(self._known) > self._keep:
                 del self._known[: self._keep // 4]
 
+    def forget(self, ids: Collection[UUID]) -> None:
+        with self._lock:
+            self._known = [one for one in self._known if one[0] not in ids]
+
     def nearest(self, vector: Dense, limit: int) -> list[tuple[UUID, NewAtom, float]]:
         with self._lock:
             known = list(self._known)
@@ -95,7 +99,11 @@ class _Plan:
     pending: bool = False
 
 
-_Around = tuple[Callable[[Connection, Lesson], Lesson] | None, Callable[[Connection, Learned], None] | None]
+@dataclass(frozen=True, slots=True)
+class _Around:
+    begin: Callable[[Connection], None] | None
+    prepare: Callable[[Connection, Lesson], Lesson] | None
+    finish: Callable[[Connection, Learned], None] | None
 
 
 class Learner:
@@ -110,18 +118,19 @@ class Learner:
         lessons: Sequence[Lesson],
         recent: Recent | None = None,
         *,
+        begin: Callable[[Connection], None] | None = None,
         prepare: Callable[[Connection, Lesson], Lesson] | None = None,
         finish: Callable[[Connection, Learned], None] | None = None,
     ) -> tuple[list[Learned], int]:
-        """Store the lessons in one transaction, ``prepare`` and ``finish`` of each within it. Returns
-        what became of each, in order, and the transaction's id.
+        """Store the lessons in one transaction, ``begin`` first in it, ``prepare`` and ``finish`` of each within
+        it. Returns what became of each, in order, and the transaction's id.
 
         When the embedder or the index is down, the atoms are stored all the same and marked for a
         later look for near duplicates.
         """
         recent = recent if recent is not None else Recent()
         plan = self._plan(tenant, lessons, recent)
-        learned, xid = self._db.retrying(lambda: self._write(tenant, lessons, plan, (prepare, finish)))
+        learned, xid = self._db.retrying(lambda: self._write(tenant, lessons, plan, _Around(begin, prepare, finish)))
         for lesson, outcome in zip(lessons, learned, strict=True):
             vector = plan.vectors.get(lesson.atom.identity)
             if outcome.created and vector is not None:
@@ -225,10 +234,13 @@ class Learner:
 
     def _write(self, tenant: str, lessons: Sequence[Lesson], plan: _Plan, around: _Around) -> tuple[list[Learned], int]:
         """A few statements for the whole batch: each one more costs as much as an atom is worth."""
-        prepare, finish = around
+        prepare, finish = around.prepare, around.finish
         outcome: dict[int, Learned] = {}
         in_lock_order = sorted(range(len(lessons)), key=lambda n: lessons[n].atom.identity)
         with self._db.tenant(tenant) as conn:
+            tenants.join(conn, tenant)
+            if around.begin:
+                around.begin(conn)
             if plan.fresh:
                 self._vectors.keep_in(conn, tenant, plan.fresh)
             ready = {n: prepare(conn, lessons[n]) if prepare else lessons[n] for n in in_lock_order}

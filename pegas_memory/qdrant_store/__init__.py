@@ -8,14 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pegas_memory.qdrant_store.face import ScannedPoint, VectorIndex
-from pegas_memory.qdrant_store.naming import edge_folder
+from pegas_memory.qdrant_store.naming import edge_folder, edge_folders, shard_folders
+from pegas_memory.qdrant_store.opening import server_index
 from pegas_memory.qdrant_store.payload import FORMAT
 
 if TYPE_CHECKING:
     from pegas_memory.qdrant_store.edge import EdgeIndex
     from pegas_memory.qdrant_store.server import ServerIndex
 
-__all__ = ["FORMAT", "EdgeIndex", "ScannedPoint", "ServerIndex", "VectorIndex", "edge_folder"]
+__all__ = [
+    "FORMAT",
+    "EdgeIndex",
+    "ScannedPoint",
+    "ServerIndex",
+    "VectorIndex",
+    "edge_folder",
+    "edge_folders",
+    "server_index",
+    "shard_folders",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -36,11 +36,11 @@ def check_points(points: Sequence[Point], model: EmbeddingModel) -> None:
         _check_payload(point.payload, label)
 
 
-def check_replaced(entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
-    """Every point belongs to one of the entities whose points it replaces."""
+def check_replaced(tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+    """Every point belongs to the tenant, and to one of the entities whose points it replaces."""
     named = set(entity_ids)
     for point in points:
-        if point.payload.entity_id not in named:
+        if point.payload.tenant != tenant or point.payload.entity_id not in named:
             raise InvalidVector(f"The point {point.id} is of an entity that is not among those replaced.")
 
 

@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 from uuid import UUID
 
+import numpy as np
 import qdrant_edge as qe
 
 from pegas_memory.errors import DiskFull, ShardDamaged, VectorsUnavailable
@@ -29,6 +30,7 @@ from pegas_memory.qdrant_store.payload import (
     ENTITY_ID,
     INDEXED,
     REVISION,
+    TENANT,
     Above,
     AnyOf,
     Between,
@@ -46,6 +48,7 @@ from pegas_memory.qdrant_store.shard_folder import (
     make_folder,
     move_aside,
     read_manifest,
+    remove,
     shard_path,
     write_manifest,
 )
@@ -92,6 +95,19 @@ class EdgeIndex:
         """
         move_aside(folder, keep=keep)
 
+    @staticmethod
+    def remove(folder: Path) -> None:
+        """Delete the shard of ``folder``.
+
+        Raises:
+            VectorsUnavailable: an index still has it open; close that first.
+        """
+        remove(folder)
+
+    def stands(self) -> bool:
+        """Whether the folder holds a shard already. Raises as ``ensure``; opens nothing."""
+        return read_manifest(self._folder, self._model)
+
     def ensure(self) -> None:
         """Open the shard, making it when the folder has none.
 
@@ -129,15 +145,16 @@ class EdgeIndex:
         with self._turn:
             self._store(points)
 
-    def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+    def replace(self, tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
         """As ``VectorIndex.replace``."""
         check_points(points, self._model)
-        check_replaced(entity_ids, points)
+        check_replaced(tenant, entity_ids, points)
         with self._turn:
             self._store(points)
             for some, kept in leftovers(entity_ids, points):
                 stays: list[qe.ConditionType] = [qe.HasIdCondition(set(kept))] if kept else []
-                self._delete(qe.Filter(must=[_condition(of_entities(some))], must_not=stays))
+                mine: list[qe.ConditionType] = [_condition(of_tenant(tenant)), _condition(of_entities(some))]
+                self._delete(qe.Filter(must=mine, must_not=stays))
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:
         """As ``VectorIndex.delete_entities``."""
@@ -301,7 +318,8 @@ def _sparse(vector: SparseVector) -> qe.SparseVector:
 def _point(point: Point) -> qe.Point:
     vector: dict[str, qe.NamedVector] = {}
     if point.dense is not None:
-        vector[DENSE] = point.dense.tolist()
+        # A buffer of floats is read four times as fast as a list of them.
+        vector[DENSE] = cast("list[float]", np.ascontiguousarray(point.dense, dtype=np.float32).data)
     if point.sparse.indices:
         vector[BM25] = _sparse(point.sparse)
     return qe.Point(point.id, vector, to_payload(point.payload))
@@ -315,7 +333,7 @@ def _page(shard: qe.EdgeShard, after: UUID | None, limit: int) -> list[ScannedPo
     request = qe.ScrollRequest(
         offset=after,
         limit=limit + 1,  # the offset is inclusive
-        with_payload=qe.PayloadSelector.Include([ENTITY_ID, REVISION]),
+        with_payload=qe.PayloadSelector.Include([ENTITY_ID, REVISION, TENANT]),
         with_vector=False,
     )
     rows = [row for row in shard.scroll(request)[0] if row.id != after][:limit]
@@ -327,4 +345,4 @@ def _page(shard: qe.EdgeShard, after: UUID | None, limit: int) -> list[ScannedPo
 
 def _scanned(row: qe.Record, has_dense: bool) -> ScannedPoint:
     payload = row.payload or {}
-    return UUID(str(row.id)), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense
+    return ScannedPoint(UUID(str(row.id)), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense, payload[TENANT])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from pegas_memory.model import ArmHits, Dense, Point, SearchFilter, SparseVector
 
-ScannedPoint = tuple[UUID, UUID, int, bool]
-"""(point id, entity id, revision, has a dense vector)."""
+
+class ScannedPoint(NamedTuple):
+    id: UUID
+    entity_id: UUID
+    revision: int
+    has_dense: bool
+    tenant: str
 
 
 class VectorIndex(Protocol):
@@ -34,12 +39,12 @@ class VectorIndex(Protocol):
             WrongDimension: a dense part of another length than the model's.
         """
 
-    def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
-        """Make ``points`` the only points of these entities. The new ones are stored before the
+    def replace(self, tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+        """Make ``points`` the only points of these entities of ``tenant``. The new ones are stored before the
         stale ones go, so that a reader never finds an entity missing.
 
         Raises:
-            InvalidVector: as ``upsert``; also for a point of an entity that is not named.
+            InvalidVector: as ``upsert``; also for a point of another tenant, or of an entity that is not named.
         """
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:

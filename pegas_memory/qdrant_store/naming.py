@@ -36,6 +36,28 @@ def physical_name(alias: str, generation: int) -> str:
     return f"{alias}__{generation}"
 
 
-def edge_folder(parent: Path, base: str, model: EmbeddingModel) -> Path:
+def generation_in(name: str, alias: str) -> int | None:
+    """The generation of a collection behind ``alias``; None for the name of something else."""
+    number = name.removeprefix(f"{alias}__")
+    return int(number) if number != name and number.isdecimal() else None
+
+
+def edge_folder(parent: Path, base: str, model: EmbeddingModel, generation: int = 1) -> Path:
     """Where below ``parent`` the embedded shard of this (model, dimension) stands."""
-    return parent / alias_name(base, model)
+    alias = alias_name(base, model)
+    return parent / (alias if generation == 1 else physical_name(alias, generation))
+
+
+def edge_folders(parent: Path, base: str, model: EmbeddingModel) -> dict[int, Path]:
+    """The shards of this (model, dimension) that stand below ``parent``, by generation."""
+    alias = alias_name(base, model)
+    standing = [path.name for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+    found = {1: parent / alias} if alias in standing else {}
+    return found | {n: parent / name for name in standing if (n := generation_in(name, alias)) and n > 1}
+
+
+def shard_folders(parent: Path, base: str) -> list[str]:
+    """The names of all shards of ``base`` below ``parent``, of whatever model, damaged ones included."""
+    if not parent.is_dir():
+        return []
+    return [path.name for path in parent.iterdir() if path.is_dir() and path.name.startswith(f"{_part(base)}__")]

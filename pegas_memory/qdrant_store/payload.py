@@ -14,7 +14,7 @@ ENTITY_ID = "entity_id"
 REVISION = "revision"
 TENANT = "tenant"
 
-FORMAT = 2
+FORMAT = 3
 """Raise when payload or vectors change their meaning: an older shard is then made anew, and a server's
 collection is filled again."""
 

@@ -2,34 +2,39 @@
 
 No server was at hand when this was written: the contract suite ran against the client's own local
 mode, which answers like a server but is none. Unproven by it: payload indexes, search over a built
-HNSW graph, the 32 MB limit of a request, time-outs, and two processes making one collection. Word
-rarity (IDF) within the tenant needs a server that knows ``SearchParams.idf``; an older one ignores
-it and takes the rarity of the whole collection.
+HNSW graph, time-outs, and two processes making one collection. That a request stays below the 32 MB
+of a server is proven by what is sent, to a peer that is none. Word rarity (IDF) within the tenant
+needs a server that knows ``SearchParams.idf``; an older one ignores it and takes the rarity of the
+whole collection. An older one may also ignore ``update_filter``, which keeps a writer that was left
+behind from putting an older revision over a newer one; a deletion has no such guard on any server,
+so that one written by it after a deletion stays until ``pegas-memory reconcile``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
+from typing import Any
 from uuid import UUID
 
 from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from pegas_memory.errors import BadSettings, ForeignCollection, VectorsUnavailable, WrongDimension
+from pegas_memory.errors import BadSettings, ForeignCollection, SetupError, VectorsUnavailable, WrongDimension
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Point, SearchFilter, SparseVector
 from pegas_memory.qdrant_store.checks import check_dense, check_points, check_replaced, check_sparse
 from pegas_memory.qdrant_store.collapse import Arm, Scored, gather
 from pegas_memory.qdrant_store.face import ScannedPoint
-from pegas_memory.qdrant_store.naming import BM25, DENSE, alias_name, physical_name
+from pegas_memory.qdrant_store.naming import BM25, DENSE, alias_name, generation_in, physical_name
 from pegas_memory.qdrant_store.payload import (
     ENTITIES_PER_CALL,
     ENTITY_ID,
     INDEXED,
     REVISION,
+    TENANT,
     Above,
     AnyOf,
     Between,
@@ -50,14 +55,16 @@ BYTES_PER_FLOAT = 24
 BYTES_PER_TERM = 36
 """Upper bounds of a float, and of an index with its weight, as JSON."""
 
-_MODEL = "pegas_model"
+_MODEL, _INSTANCE = "pegas_model", "pegas_instance"
 
 
 class ServerIndex:
     """A ``VectorIndex`` on a server: physical collection ``BASE__MODEL__DIM__N`` behind the alias
     ``BASE__MODEL__DIM``. Writes return when the server has applied them.
 
-    ``client`` replaces the connection that ``url`` would open.
+    With a ``generation`` it reads and writes that one collection; ``None`` reads whichever the alias leads
+    to, and makes none. Collections of another ``instance`` are refused ('' takes them all). ``client``
+    replaces the connection that ``url`` would open.
     """
 
     def __init__(
@@ -67,99 +74,175 @@ class ServerIndex:
         model: EmbeddingModel,
         base: str,
         *,
+        generation: int | None = 1,
+        instance: str = "",
         timeout: float = 30.0,
         client: QdrantClient | None = None,
     ) -> None:
         self._model = model
-        self._name = alias_name(base, model)
+        self._alias = alias_name(base, model)
+        self._name = self._alias if generation is None else physical_name(self._alias, generation)
+        self.generation = generation
+        self._instance = instance
         self._client = client if client is not None else _connect(url, api_key, timeout)
         self._ready = False
+        self._stood = False
         self._closed = False
 
+    def stands(self) -> bool:
+        """Whether the collection is there. Raises as :meth:`ensure`; makes and changes nothing."""
+        self._check_open()
+        with _translated():
+            names = {collection.name for collection in self._client.get_collections().collections}
+            if self._alias in names:
+                raise ForeignCollection(f"A collection with the name {self._alias} stands where the alias belongs.")
+            if (led := self._led_to()) is not None:
+                self._check(led)
+                if generation_in(led, self._alias) is None:
+                    raise ForeignCollection(f"The alias {self._alias} leads to {led}, which is not one of ours.")
+            if self.generation is None:
+                return led is not None
+            if self._name in names and led != self._name:
+                self._check(self._name)
+            return self._name in names
+
     def ensure(self) -> None:
-        """Find the collection behind the alias, or make both.
+        """Make the collection, empty, if there is none; one that is there is checked.
 
         Raises:
-            WrongDimension: the alias leads to vectors of another model or dimension.
-            ForeignCollection: a real collection has the alias's name; it is left alone.
+            WrongDimension: it, or what the alias leads to, holds vectors of another model or dimension.
+            ForeignCollection: it, or what stands at the alias, is not ours; it is left alone.
             BadSettings: the server refuses the key.
-            VectorsUnavailable: the server cannot be reached.
+            VectorsUnavailable: the server cannot be reached; or, without a generation, there is none yet.
         """
         self._ready = False
-        with _translated():
-            aliases = {a.alias_name: a.collection_name for a in self._client.get_aliases().aliases}
-            physical = aliases.get(self._name)
-            if physical is None:
-                physical = self._found_or_made()
-                link = models.CreateAlias(collection_name=physical, alias_name=self._name)
-                self._client.update_collection_aliases([models.CreateAliasOperation(create_alias=link)])
-            elif not self._fits(physical):
-                raise WrongDimension(
-                    f"The collection {physical} does not hold vectors of {self._model.name} with"
-                    f" {self._model.dimension} dimensions."
-                )
-            self._index_payload(physical)
-        self._ready = True
+        if not self.stands():
+            if self.generation is None:
+                raise VectorsUnavailable("Qdrant has no collection yet.", _WORKER)
+            with _translated():
+                self._make()
+        if self.generation is not None:
+            with _translated():
+                if self._led_to() is None and self.generation == 1:
+                    self._point_alias()
+                self._index_payload()
+        self._ready = self._stood = True
 
-    def _found_or_made(self) -> str:
-        names = {collection.name for collection in self._client.get_collections().collections}
-        if self._name in names:
-            raise ForeignCollection(f"A collection with the name {self._name} stands where the alias belongs.")
-        generation = 1
-        while (physical := physical_name(self._name, generation)) in names and not self._fits(physical):
-            generation += 1
-        if physical not in names:
-            self._make(physical)
-        return physical
+    def switch(self) -> None:
+        """Let every search ask this generation from now on; nothing when it does already."""
+        with self._speaking():
+            if self._led_to() != self._name:
+                self._point_alias()
 
-    def _make(self, physical: str) -> None:
+    def drop_older(self) -> None:
+        """Delete the collections of lower generations that are ours; the alias must not lead to one."""
+        with self._speaking():
+            for name, generation in self._siblings().items():
+                if generation < (self.generation or 0):
+                    self._client.delete_collection(name)
+
+    def drop(self) -> None:
+        """Delete the collection; it is one that is being built, which no alias leads to."""
+        if self.stands():
+            with _translated():
+                self._client.delete_collection(self._name)
+        self._ready = False
+
+    def others(self, generations: Collection[int]) -> list[str]:
+        """This installation's collections beside those generations of this model."""
+        kept = {physical_name(self._alias, generation) for generation in generations}
+        base = self._alias.partition("__")[0]
+        with self._speaking():
+            names = [collection.name for collection in self._client.get_collections().collections]
+            near = [name for name in names if name.startswith(f"{base}__") and name not in kept]
+            return [name for name in near if self._metadata(name).get(_INSTANCE) == self._instance]
+
+    def drop_others(self, names: Iterable[str]) -> None:
+        """Delete collections that :meth:`others` named."""
+        with self._speaking():
+            for name in names:
+                self._client.delete_collection(name)
+
+    def _siblings(self) -> dict[str, int]:
+        """The collections of this alias that belong to this installation, by name."""
+        names = [collection.name for collection in self._client.get_collections().collections]
+        ours = {name: n for name in names if (n := generation_in(name, self._alias)) is not None}
+        return {name: n for name, n in ours.items() if self._metadata(name).get(_INSTANCE) == self._instance}
+
+    def _led_to(self) -> str | None:
+        aliases = {a.alias_name: a.collection_name for a in self._client.get_aliases().aliases}
+        return aliases.get(self._alias)
+
+    def _point_alias(self) -> None:
+        link = models.CreateAlias(collection_name=self._name, alias_name=self._alias)
+        self._client.update_collection_aliases([models.CreateAliasOperation(create_alias=link)])
+
+    def _make(self) -> None:
         try:
             self._client.create_collection(
-                physical,
+                self._name,
                 vectors_config={
                     DENSE: models.VectorParams(size=self._model.dimension, distance=models.Distance.COSINE)
                 },
                 sparse_vectors_config={BM25: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-                metadata={_MODEL: self._model.name},
+                metadata={_MODEL: self._model.name, _INSTANCE: self._instance},
             )
         except UnexpectedResponse as error:
             if error.status_code != HTTPStatus.CONFLICT:  # another process made it meanwhile
                 raise
 
-    def _fits(self, physical: str) -> bool:
+    def _check(self, physical: str) -> None:
         config = self._client.get_collection(physical).config
         vectors, sparse = config.params.vectors, config.params.sparse_vectors or {}
         dense = vectors.get(DENSE) if isinstance(vectors, dict) else None
-        made_by = (config.metadata or {}).get(_MODEL, self._model.name)
-        return (
-            dense is not None
-            and dense.size == self._model.dimension
-            and dense.distance == models.Distance.COSINE
-            and BM25 in sparse
-            and made_by == self._model.name
-        )
+        metadata = config.metadata or {}
+        if (
+            dense is None
+            or dense.size != self._model.dimension
+            or dense.distance != models.Distance.COSINE
+            or BM25 not in sparse
+            or metadata.get(_MODEL, self._model.name) != self._model.name
+        ):
+            raise WrongDimension(
+                f"The collection {physical} does not hold vectors of {self._model.name} with"
+                f" {self._model.dimension} dimensions."
+            )
+        if self._instance and metadata.get(_INSTANCE) != self._instance:
+            raise ForeignCollection(f"The collection {physical} belongs to another installation.")
 
-    def _index_payload(self, physical: str) -> None:
-        standing = self._client.get_collection(physical).payload_schema
-        for field, kind in INDEXED.items():
+    def _metadata(self, physical: str) -> dict[str, Any]:
+        return self._client.get_collection(physical).config.metadata or {}
+
+    def _index_payload(self) -> None:
+        standing = self._client.get_collection(self._name).payload_schema
+        for field, kind in _INDEXED.items():
             if field not in standing:
-                self._client.create_payload_index(physical, field, _SCHEMA[kind], wait=True)
+                self._client.create_payload_index(self._name, field, kind, wait=True)
 
     def upsert(self, points: Sequence[Point]) -> None:
         """As ``VectorIndex.upsert``; sent in requests of at most 8 MB and 500 points. A server that
-        fails between two of them has the first: send all again."""
+        fails between two of them has the first: send all again. A point that is there with a higher
+        revision stays."""
         check_points(points, self._model)
-        for some in _requests(points):
-            with self._speaking():
-                self._client.upsert(self._name, some, wait=True)
+        by_revision: dict[int, list[Point]] = {}
+        for point in points:
+            by_revision.setdefault(point.payload.revision, []).append(point)
+        for revision, same in by_revision.items():
+            newer_stays = models.Filter(
+                must=[models.FieldCondition(key=REVISION, range=models.Range(lte=float(revision)))]
+            )
+            for some in _requests(same):
+                with self._speaking():
+                    self._client.upsert(self._name, some, wait=True, update_filter=newer_stays)
 
-    def replace(self, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
+    def replace(self, tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:
         """As ``VectorIndex.replace``."""
-        check_replaced(entity_ids, points)
+        check_replaced(tenant, entity_ids, points)
         self.upsert(points)
         for some, kept in leftovers(entity_ids, points):
             stays: list[models.Condition] = [models.HasIdCondition(has_id=_ids(kept))] if kept else []
-            self._delete(models.Filter(must=[_condition(of_entities(some))], must_not=stays or None))
+            mine: list[models.Condition] = [_condition(of_tenant(tenant)), _condition(of_entities(some))]
+            self._delete(models.Filter(must=mine, must_not=stays or None))
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:
         """As ``VectorIndex.delete_entities``."""
@@ -218,7 +301,7 @@ class ServerIndex:
                 self._name,
                 offset=None if after is None else str(after),
                 limit=limit + 1,  # the offset is inclusive
-                with_payload=[ENTITY_ID, REVISION],
+                with_payload=[ENTITY_ID, REVISION, TENANT],
                 with_vectors=False,
             )
             rows = [row for row in rows if _id(row) != after][:limit]
@@ -250,16 +333,34 @@ class ServerIndex:
         with self._speaking():
             self._client.delete(self._name, models.FilterSelector(filter=doomed), wait=True)
 
-    @contextmanager
-    def _speaking(self) -> Iterator[None]:
+    def _check_open(self) -> None:
         if self._closed:
             raise VectorsUnavailable("The connection to Qdrant is closed.")
-        if not self._ready:
-            self.ensure()
-        with _translated():
-            yield
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        self._check_open()
+        stood = self._stood
+        try:
+            if not stood:
+                self.ensure()
+            if not self._ready and not self.stands():
+                raise VectorsUnavailable("The collection in Qdrant is gone.", _WORKER)
+            self._ready = True
+            with _translated():
+                yield
+        except VectorsUnavailable:
+            self._ready = False  # the server may come back without the collection
+            raise
+        except SetupError as error:
+            self._ready = False
+            if not stood and self.generation is not None:
+                raise
+            # A search does without; and what was ours and fitted before is no fault of a single write.
+            raise VectorsUnavailable(error.message, error.hint) from error
 
 
+_WORKER = "The worker makes it and fills it from PostgreSQL; look at `pegas-memory outbox`."
 _HINT = "Check PEGAS_QDRANT_URL and that the server runs; what was stored is projected when it is back."
 
 _SCHEMA: dict[FieldKind, models.PayloadSchemaType | models.KeywordIndexParams] = {
@@ -268,6 +369,7 @@ _SCHEMA: dict[FieldKind, models.PayloadSchemaType | models.KeywordIndexParams] =
     FieldKind.UUID: models.PayloadSchemaType.UUID,
     FieldKind.FLOAT: models.PayloadSchemaType.FLOAT,
 }
+_INDEXED = {field: _SCHEMA[kind] for field, kind in INDEXED.items()} | {REVISION: models.PayloadSchemaType.INTEGER}
 
 
 def _connect(url: str, api_key: str, timeout: float) -> QdrantClient:
@@ -301,7 +403,7 @@ def _refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | Wr
     if status == HTTPStatus.BAD_REQUEST and b"dimension error" in (error.content or b""):
         return WrongDimension("The collection in Qdrant has another dimension than the embedder.")
     if status == HTTPStatus.NOT_FOUND:
-        return VectorsUnavailable("The collection in Qdrant is gone.", "Run `pegas-memory rebuild`.")
+        return VectorsUnavailable("The collection in Qdrant is gone.", _WORKER)
     return VectorsUnavailable(f"Qdrant answered with status {status}.", _HINT)
 
 
@@ -368,4 +470,4 @@ def _scored(row: models.ScoredPoint) -> Scored:
 
 def _scanned(row: models.Record, has_dense: bool) -> ScannedPoint:
     payload = row.payload or {}
-    return _id(row), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense
+    return ScannedPoint(_id(row), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense, payload[TENANT])

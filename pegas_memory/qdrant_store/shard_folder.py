@@ -126,6 +126,19 @@ def move_aside(folder: Path, *, keep: bool) -> None:
             shutil.rmtree(aside, ignore_errors=True)
 
 
+def remove(folder: Path) -> None:
+    """Delete the shard of ``folder`` with all that stands around it, its lock excepted.
+
+    Raises:
+        VectorsUnavailable: an index has it open.
+    """
+    with held(folder), _writing():
+        (folder / _MANIFEST).unlink(missing_ok=True)  # half of it must not pass for a shard
+        for path in (folder, folder.with_name(folder.name + ".damaged")):
+            shutil.rmtree(path, ignore_errors=True)
+        folder.with_name(folder.name + ".rebuild").unlink(missing_ok=True)
+
+
 @contextmanager
 def _writing() -> Iterator[None]:
     try:

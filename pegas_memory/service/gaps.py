@@ -8,7 +8,7 @@ import json
 from uuid import UUID
 
 from pegas_memory import bm25
-from pegas_memory.db import atoms, gaps
+from pegas_memory.db import atoms, gaps, tenants
 from pegas_memory.errors import BadCursor, InvalidParameter, NotFound
 from pegas_memory.model import GapAnswer, GapChange, GapPage, GapRequest, GapStatus
 from pegas_memory.service.rooms import OpenRooms
@@ -34,6 +34,7 @@ def put(rooms: OpenRooms, tenant: str, request: GapRequest) -> GapChange:
         raise InvalidParameter("`answered_by` and `status` change a gap that exists.", "Give its `gap_id` as well.")
     priority = DEFAULT_PRIORITY if request.priority is None else request.priority
     with rooms.db.tenant(tenant) as conn:
+        tenants.join(conn, tenant)
         gap, created = gaps.add(
             conn, tenant, question, reason, priority, clean_tags(request.tags), bm25.terms(question)
         )
@@ -44,6 +45,7 @@ def _change(rooms: OpenRooms, tenant: str, request: GapRequest, reason: str) -> 
     assert request.gap_id is not None
     question = clean_text(request.question, field="question", max_characters=QUESTION_LIMIT, multiline=False)
     with rooms.db.tenant(tenant) as conn:
+        tenants.join(conn, tenant)
         known = atoms.fetch(conn, tenant, request.answered_by)
         unknown = [i for i in request.answered_by if i not in known]
         if unknown:

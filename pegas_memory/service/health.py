@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pegas_memory.config import Settings
 from pegas_memory.db import counts, jobs, outbox
+from pegas_memory.db.outbox import ConsumerState
 from pegas_memory.errors import NotFound, PegasError, Unavailable
 from pegas_memory.model import (
     Check,
@@ -22,6 +23,7 @@ from pegas_memory.service.rooms import OpenRooms, degraded_by
 from pegas_memory.version import VERSION
 
 JOBS_SHOWN = 10
+FAILURES_SHOWN = 20
 LOW_DISK = 1_000_000_000
 
 
@@ -33,6 +35,7 @@ def stats(rooms: OpenRooms, tenant: str, *, detail: bool, job_id: UUID | None) -
     """
     model = rooms.model()
     vector, embedding = [*rooms.consumers(), "", ""][:2]
+    graph = rooms.graph_consumer if rooms.settings.memgraph_url else ""
     with rooms.db.tenant(tenant) as conn:
         counted = counts.of_tenant(conn, tenant)
         if job_id is None:
@@ -44,20 +47,21 @@ def stats(rooms: OpenRooms, tenant: str, *, detail: bool, job_id: UUID | None) -
             rows = [row]
         states = {state.consumer: state for state in outbox.states(conn)}
         size = counts.size_on_disk(conn) if detail else 0
-    mine = [states[name] for name in (vector, embedding) if name in states]
-    unseen = rooms.written.pending(tenant) if not mine else 0
+        failed = outbox.failures(conn, FAILURES_SHOWN) if detail else []
+    mine = [states[name] for name in (vector, embedding, graph) if name in states]
+    unseen = rooms.written.pending(tenant) if vector not in states else 0
     projections = {
-        "vector": ProjectionState(
-            backend="embedded" if rooms.settings.embedded_vectors else "qdrant",
-            pending=sum(state.pending for state in mine) + unseen,
-            lag_seconds=round(max((state.lag_seconds for state in mine), default=0.0), 3),
-            failed=sum(state.failed for state in mine),
-            last_error="; ".join(state.last_error for state in mine if state.last_error),
-        ),
-        "graph": ProjectionState("postgresql", 0, 0.0, 0),
+        "vector": _projection("embedded" if rooms.settings.embedded_vectors else "qdrant", states.get(vector), unseen),
+        "embedding": _projection("postgresql", states.get(embedding)),
+        "graph": _projection("memgraph" if graph else "postgresql", states.get(graph)),
     }
     provider, _, name = (model.name if model else rooms.settings.embedder).partition(":")
-    extra = {"database_bytes": size, "parts": _parts(rooms), "backfilling": [s.consumer for s in mine if s.backfilling]}
+    extra = {
+        "database_bytes": size,
+        "parts": _parts(rooms),
+        "backfilling": [s.consumer for s in mine if s.backfilling],
+        "failures": failed,
+    }
     return StatsAnswer(
         atoms=counted.atoms,
         documents=counted.documents,
@@ -76,8 +80,16 @@ def stats(rooms: OpenRooms, tenant: str, *, detail: bool, job_id: UUID | None) -
         version=VERSION,
         tenant=tenant,
         degraded=degraded_by(model),
-        pending=projections["vector"].pending,
+        pending=projections["vector"].pending + projections["embedding"].pending,
         detail=extra if detail else None,
+    )
+
+
+def _projection(backend: str, state: ConsumerState | None, unseen: int = 0) -> ProjectionState:
+    if state is None:
+        return ProjectionState(backend, unseen, 0.0, 0)
+    return ProjectionState(
+        backend, state.pending, round(state.lag_seconds, 3), state.failed, state.last_error, state.dead
     )
 
 
@@ -152,13 +164,14 @@ def _index(rooms: OpenRooms) -> Check:
 
 def _projections(rooms: OpenRooms) -> Check:
     with rooms.db.tenant(rooms.settings.tenant) as conn:
-        states = [s for s in outbox.states(conn) if s.consumer in rooms.consumers()]
+        names = [*rooms.consumers(), *([rooms.graph_consumer] if rooms.settings.memgraph_url else [])]
+        states = [s for s in outbox.states(conn) if s.consumer in names]
     failed = sum(s.failed for s in states)
     waiting = sum(s.pending for s in states)
     errors = "; ".join(s.last_error for s in states if s.last_error)
     said = f"{waiting} changes wait, {failed} failed" + (f": {errors}" if errors else "")
     if failed:
-        return Check("projections", "fail", said, "See `pegas-memory status` for the errors.")
+        return Check("projections", "fail", said, "See `pegas-memory outbox`; `outbox replay --all` tries again.")
     return Check(
         "projections", "warn" if errors else "ok", said, "The part named is down; it is tried again." if errors else ""
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from pegas_memory.db import citations, documents, jobs
+from pegas_memory.db import citations, documents, jobs, tenants
 from pegas_memory.db.jobs import JobRow
 from pegas_memory.errors import EmptyText, InvalidParameter, NotAvailableYet, NotFound
 from pegas_memory.ingest import allowed_path
@@ -50,6 +50,7 @@ def ingest(
     """
     payload = _payload(rooms, request)
     with rooms.db.tenant(tenant) as conn:
+        tenants.join(conn, tenant)
         job_id = jobs.create(conn, tenant, "ingest", payload)
     rooms.nudge()
     if not request.wait:
@@ -179,6 +180,7 @@ def retry(rooms: OpenRooms, tenant: str, job_id: UUID) -> IngestAnswer:
     """
     state = job(rooms, tenant, job_id).state
     with rooms.db.tenant(tenant) as conn:
+        tenants.join(conn, tenant)
         again = jobs.retry(conn, tenant, job_id, {"proxy_url": rooms.settings.proxy_url})
     if not again:
         raise InvalidParameter(f"The job is {state.value}; only a failed or cancelled one can be retried.")

@@ -11,9 +11,12 @@ from datetime import datetime
 
 from pegas_memory.config import Settings
 from pegas_memory.db import outbox
+from pegas_memory.db.graph_questions import PostgresGraph
 from pegas_memory.db.session import Connection, Database
 from pegas_memory.embedding import Embedder
+from pegas_memory.engine_client import EngineClient
 from pegas_memory.errors import Unavailable
+from pegas_memory.graph import Graph
 from pegas_memory.model import Degraded, EmbeddingModel
 from pegas_memory.outbox_sync import embedding_consumer, vector_consumer, vector_target
 from pegas_memory.pipeline import Learner, Recent
@@ -40,6 +43,13 @@ class OpenRooms:
     part_states: Callable[[], dict[str, object]]
     """How the parts behind the wire say they are."""
     clock: Callable[[], datetime]
+    engine: EngineClient | None = None
+    """The engine process of this PEGAS_HOME, where one is needed."""
+    graph_server: Graph | None = None
+    """None: PostgreSQL answers about links."""
+    graph_consumer: str = ""
+    """Whose position says how much of PostgreSQL the graph server holds."""
+    stored_graph: PostgresGraph = field(init=False)
     vectors: Vectors = field(init=False)
     learner: Learner = field(init=False)
     retrieval: Retrieval = field(init=False)
@@ -48,10 +58,16 @@ class OpenRooms:
     _recent: dict[str, Recent] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.stored_graph = PostgresGraph(self.db)
         self.vectors = Vectors(self.db, self.embedder)
         self.learner = Learner(self.db, self.vectors, self.searcher)
         self.retrieval = Retrieval(self.db, self.embedder, self.searcher)
         self.written = OwnWrites(self)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that is asked first."""
+        return self.graph_server or self.stored_graph
 
     def nudge(self) -> None:
         """Wake the worker if it can be reached; what was committed stays so, and NOTIFY reaches it as well."""
@@ -63,6 +79,10 @@ class OpenRooms:
     def recent(self, tenant: str) -> Recent:
         """What this process stored last for the tenant."""
         return self._recent.setdefault(tenant, Recent(keep=RECENT_KEPT))
+
+    def forget(self, tenant: str) -> None:
+        """Drop what this process remembers of a tenant that was deleted."""
+        self._recent.pop(tenant, None)
 
     def model(self) -> EmbeddingModel | None:
         """The embedding model; None while its endpoint is down and it was never asked. An endpoint that
@@ -85,12 +105,13 @@ class OpenRooms:
 
 
 FILLING = (Degraded("vector index", "it is being filled from PostgreSQL; results may be incomplete"),)
+GRAPH_FILLING = (Degraded("graph server", "it is being filled from PostgreSQL"),)
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How many changes of the tenant still wait for the vector index, why answers may be incomplete
-    besides, and the milliseconds that were waited."""
+    """How many changes of the tenant still wait for a projection, why answers may be incomplete besides,
+    and the milliseconds that were waited."""
 
     pending: int
     degraded: tuple[Degraded, ...]
@@ -111,9 +132,15 @@ class OwnWrites:
         self._rooms.nudge()
 
     def settle(self, tenant: str) -> Settled:
-        """Wait for this process's last write, and a moment for others'."""
+        """Wait for this process's last write to reach the vector index, and a moment for others'."""
+        return self._settle(tenant, self._rooms.consumers(), FILLING)
+
+    def settle_graph(self, tenant: str) -> Settled:
+        """The same for the graph server."""
+        return self._settle(tenant, [self._rooms.graph_consumer], GRAPH_FILLING)
+
+    def _settle(self, tenant: str, consumers: list[str], filling: tuple[Degraded, ...]) -> Settled:
         started = time.perf_counter()
-        consumers = self._rooms.consumers()
         waiting, filled = self._progress(tenant, consumers)
         with self._lock:
             mine = self._last.get(tenant, 0)
@@ -124,7 +151,7 @@ class OwnWrites:
                 break
             time.sleep(0.004)
             waiting, filled = self._progress(tenant, consumers)
-        return Settled(waiting, () if filled else FILLING, (time.perf_counter() - started) * 1000)
+        return Settled(waiting, () if filled else filling, (time.perf_counter() - started) * 1000)
 
     def pending(self, tenant: str) -> int:
         return self._progress(tenant, self._rooms.consumers())[0]

@@ -17,7 +17,7 @@ from tests.homes import temporary_home
 from tests.support.embedding_server import hashed_embedding_server
 from tests.support.mcp_client import server_environment
 
-VERBS = "init status doctor store search context ingest mcp worker demo".split()
+VERBS = "init status doctor store search context ingest verify tenants export import mcp worker demo".split()
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +116,47 @@ def test_ingest_shows_progress_on_a_terminal_only(settings: dict[str, str]) -> N
     assert ended.returncode == 0
     assert "/1" in shown
     assert "\x1b" not in ended.stdout.decode()
+
+
+def test_export_and_import(settings: dict[str, str], tmp_path: Path) -> None:
+    mine = {**settings, "PEGAS_TENANT": "moving"}
+    run(mine, "store", "The ferry leaves at noon.", "--source", "https://example.org/ferry")
+    file = str(tmp_path / "memory.zip")
+    written = run_json(mine, "export", file, "--vectors")
+    assert (written["tenants"], written["rows"]["pm_atom"], written["vectors"]) == (["moving"], 1, True)
+    assert "already" in run(mine, "export", file, code=2).stderr
+    assert "without vectors" in run(mine, "export", file, "--force").stdout
+    run(mine, "export", str(tmp_path / "all.zip"), "--all-tenants")
+    assert "exclude each other" in run(mine, "export", file, "--tenant", "a", "--all-tenants", code=2).stderr
+    assert "[not_found]" in run(mine, "export", str(tmp_path / "none.zip"), "--tenant", "nobody", code=1).stderr
+    assert run_json(mine, "import", file, code=1)["error"]["code"] == "tenant_not_empty"
+    assert "set PEGAS_TENANT" in run(mine, "import", file, "--tenant", "moved").stdout
+    moved = {**settings, "PEGAS_TENANT": "moved"}
+    assert [r["claim"] for r in run_json(moved, "search", "ferry")["results"]] == ["The ferry leaves at noon."]
+    (tmp_path / "half.zip").write_bytes(Path(file).read_bytes()[:-10])
+    assert run_json(moved, "import", str(tmp_path / "half.zip"), code=1)["error"]["code"] == "archive_damaged"
+    assert run_json(moved, "import", str(tmp_path / "missing.zip"), code=1)["error"]["code"] == "unreadable_file"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.zip", "half.zip", "memory.zip"]
+
+
+def test_export_shows_progress_on_a_terminal_only(settings: dict[str, str], tmp_path: Path) -> None:
+    mine = {**settings, "PEGAS_TENANT": "shown"}
+    run(mine, "store", "The ferry leaves at noon.")
+    assert run(mine, "export", str(tmp_path / "quiet.zip")).stderr == ""
+    reading, terminal = pty.openpty()
+    ended = subprocess.run(
+        [sys.executable, "-m", "pegas_memory.cli", "export", str(tmp_path / "shown.zip")],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=server_environment(**mine, TERM="xterm"),
+        timeout=100,
+    )
+    os.close(terminal)
+    shown = os.read(reading, 100_000).decode()
+    assert ended.returncode == 0
+    assert "shown.zip" in ended.stdout.decode()
+    assert "pm_" in shown
+    os.close(reading)
 
 
 def test_doctor_checks_every_part(settings: dict[str, str]) -> None:

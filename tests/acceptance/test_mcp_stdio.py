@@ -23,7 +23,7 @@ from tests.support.mcp_client import CONSOLE, RawClient, raw_client, sdk_client,
 
 WORKING = (
     "memory_search", "memory_get_context", "memory_stats", "memory_store", "memory_ingest", "memory_add_gap",
-    "memory_list_gaps",
+    "memory_list_gaps", "memory_query_graph",
 )  # fmt: skip
 LATER = {
     "memory_verify": {},
@@ -31,7 +31,6 @@ LATER = {
     "memory_search_code": {"query": "x"},
     "memory_code_graph": {"symbol": "x"},
     "memory_infer": {"rules": [{"if": "part_of", "then": "part_of"}]},
-    "memory_query_graph": {"node": "x"},
 }
 DOCUMENT = """# Heron Point
 
@@ -236,6 +235,31 @@ def test_pages_follow_their_cursor(raw: RawClient) -> None:
             break
         assert len(seen) < 20
     assert sorted(seen) == sorted(ids)
+
+
+@pytest.mark.fault(44)
+def test_the_graph_is_walked(raw: RawClient) -> None:
+    """What was stored a moment before, by a name in any case, a page at a time, and as a path."""
+    links = [{"dst": "Мегафон", "kind": "работает-в"}, {"dst": "R… `x`) DETACH DELETE n //", "kind": "a.b"}]
+    stored = ask(raw, "memory_store", claim="Оператор работает в порту.", links=links)
+    for name in ("мегафон", "МЕГАФОН", "Мегафон"):
+        result = raw.call("memory_query_graph", node=name)
+        (edge,) = fits("memory_query_graph", result)["edges"]
+        assert (edge["src"], edge["kind"], edge["source"]) == (stored["atom_id"], "работает-в", "stored")
+        assert "—работает-в→" in text_of(result)
+        assert stored["atom_id"] in text_of(result)
+    first = ask(raw, "memory_query_graph", node=stored["atom_id"], limit=1)
+    second = ask(raw, "memory_query_graph", node=stored["atom_id"], limit=1, cursor=first["next_cursor"])
+    assert [edge["kind"] for edge in first["edges"] + second["edges"]] == ["работает-в", "a.b"]
+    assert second["next_cursor"] == ""
+    found = ask(raw, "memory_query_graph", node="мегафон", to=links[1]["dst"])
+    assert found["path"][1] == stored["atom_id"]
+    assert found["counters"]["edges"] >= 2
+    proof = ask(raw, "memory_query_graph", explain=first["edges"][0]["edge_id"])["proof"]
+    assert proof == [{"edge_id": first["edges"][0]["edge_id"], "rule": "", "premises": []}]
+    unknown = raw.call("memory_query_graph", node="nobody")
+    assert unknown["isError"]
+    assert text_of(unknown).startswith("not_found: ")
 
 
 def test_gaps_are_changed(raw: RawClient) -> None:

@@ -78,7 +78,7 @@ def test_every_verb_and_option_is_documented() -> None:
 
 def test_commands_shown_in_the_docs_exist() -> None:
     shown = re.compile(r"^pegas-memory ([\w-]+)(.*)$", re.MULTILINE)
-    for page in (ROOT / "README.md", *DOCS.glob("*.md")):
+    for page in (ROOT / "README.md", *DOCS.rglob("*.md")):
         for verb, rest in shown.findall(page.read_text()):
             assert verb in VERBS, f"{page.name}: {verb}"
             assert set(re.findall(r"(?<=\s)--[\w-]+", rest)) <= VERBS[verb], f"{page.name}: {verb}{rest}"

@@ -101,7 +101,7 @@ def test_a_point_may_lack_either_part(index: VectorIndex) -> None:
     assert dense_ids(index, everything()) == {entity(2)}
     found = index.search(everything(), dense=None, sparse=encode_query("вектор"), limit=5).lexical
     assert ids(found) == [entity(1)]
-    assert {(e, has) for _, e, _, has in index.scan(None, 10)} == {
+    assert {(row.entity_id, row.has_dense) for row in index.scan(None, 10)} == {
         (entity(1), False),
         (entity(2), True),
         (entity(3), False),
@@ -161,23 +161,23 @@ def test_upsert_replaces_the_whole_point_and_replays_change_nothing(index: Vecto
 
 def test_replace_leaves_exactly_the_given_points(index: VectorIndex) -> None:
     index.upsert([point(1, part=p) for p in range(6)] + [point(2, part=p) for p in range(3)] + [point(3)])
-    index.replace([entity(1), entity(2)], [point(1, part=0, revision=2), point(1, part=9, revision=2)])
+    index.replace("default", [entity(1), entity(2)], [point(1, part=0, revision=2), point(1, part=9, revision=2)])
     left = {(row[0], row[1], row[2]) for row in index.scan(None, 50)}
     one, nine, three = point(1, part=0), point(1, part=9), point(3)
     assert left == {(one.id, entity(1), 2), (nine.id, entity(1), 2), (three.id, entity(3), 1)}
-    index.replace([entity(1)], [])
+    index.replace("default", [entity(1)], [])
     assert {row[1] for row in index.scan(None, 50)} == {entity(3)}
     with pytest.raises(InvalidVector):
-        index.replace([entity(3)], [point(4)])
+        index.replace("default", [entity(3)], [point(4)])
     assert index.count() == 1
 
 
 def test_replace_of_more_entities_than_one_call_names(index: VectorIndex) -> None:
     numbers = range(1200)
     index.upsert([point(n, part=p, dense=None) for n in numbers for p in (0, 1)])
-    index.replace([entity(n) for n in numbers], [point(n, part=1, dense=None, revision=2) for n in numbers])
+    index.replace("default", [entity(n) for n in numbers], [point(n, part=1, dense=None, revision=2) for n in numbers])
     assert index.count() == 1200
-    assert all(revision == 2 for _, _, revision, _ in index.scan(None, 2000))
+    assert all(row.revision == 2 for row in index.scan(None, 2000))
 
 
 def test_delete_entities_stays_within_its_tenant(index: VectorIndex) -> None:
@@ -319,7 +319,7 @@ def test_a_moment_is_filtered_before_the_top_is_taken_and_a_closed_validity_repl
         return [set(ids(hits.dense)), set(ids(hits.lexical))]
 
     assert found(APRIL) == [{entity(2_000)}] * 2
-    index.replace([entity(2_000)], [replace(past, payload=replace(past.payload, valid_until=APRIL.timestamp()))])
+    index.replace("default", [entity(2_000)], [replace(past, payload=replace(past.payload, valid_until=APRIL.timestamp()))])
     assert found(APRIL) == [set()] * 2
     assert found(MARCH) == [{entity(2_000)}] * 2
     assert len(found(MAY)[0]) == 1_000
@@ -409,7 +409,7 @@ def test_one_broken_point_leaves_nothing_of_its_batch(index: VectorIndex) -> Non
             index.upsert(batch)
         assert caught.value.code == "invalid_vector", what
         with pytest.raises(InvalidVector):
-            index.replace([entity(n) for n in range(9)], batch)
+            index.replace("default", [entity(n) for n in range(9)], batch)
         assert index.count() == 0, what
 
 
@@ -432,7 +432,7 @@ def test_broken_queries_are_refused(index: VectorIndex) -> None:
 
 def test_empty_batches_do_nothing(index: VectorIndex) -> None:
     index.upsert([])
-    index.replace([], [])
+    index.replace("default", [], [])
     index.delete_entities("default", [])
     index.delete_tenant("nobody")
     index.flush()
@@ -449,7 +449,10 @@ def test_scan_pages_through_everything_once_in_order(index: VectorIndex) -> None
         assert len(page) <= 16
         seen += page
         after = page[-1][0]
-    expected = [(p.id, p.payload.entity_id, p.payload.revision, p.dense is not None) for p in points]
+    expected = [
+        (p.id, p.payload.entity_id, p.payload.revision, p.dense is not None, f"t{i % 3}")
+        for i, p in enumerate(points)
+    ]
     assert seen == sorted(expected)
     assert len(seen) == index.count()
     assert index.scan(None, 0) == []

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import UUID, uuid5
+from uuid import UUID
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from pegas_memory.model import (
     MemoryKind,
     Point,
     PointPayload,
+    point_id,
     SearchFilter,
     ShownAs,
     SparseVector,
@@ -67,7 +68,8 @@ def point(
     entity_id = entity(number)
     vector = direction(number * 100 + part) if isinstance(dense, str) else dense
     terms = encode_document(text) if sparse is None else sparse
-    return Point(uuid5(entity_id, str(part)), payload(entity_id, **changes), terms, vector)
+    made = payload(entity_id, **changes)
+    return Point(point_id(made.tenant, entity_id, part), made, terms, vector)
 
 
 def everything(tenant: str = "default") -> SearchFilter:

@@ -293,7 +293,7 @@ def test_threads_take_turns(folder: Path) -> None:
     def work(start: int) -> None:
         try:
             for n in range(start, start + 10):
-                index.replace([entity(n)], [point(n, "слово", part=p) for p in range(3)])
+                index.replace("default", [entity(n)], [point(n, "слово", part=p) for p in range(3)])
                 index.search(everything(), dense=direction(n), sparse=encode_query("слово"), limit=10)
                 index.scan(None, 20)
         except PegasError as error:

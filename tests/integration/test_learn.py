@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import Connection, text
 
-from pegas_memory.db import atoms, citations, documents, outbox
+from pegas_memory.db import atoms, citations, documents
 from pegas_memory.db.atoms import NewAtom
 from pegas_memory.db.citations import NewCitation
 from pegas_memory.model import AtomType, SearchMode, SearchRequest, StoreRequest
@@ -175,18 +175,3 @@ def test_pages_are_full_and_in_order_when_the_filter_hides_some_candidates(
     odd = memory.search(SearchRequest(query="reservoir supplies town", mode=mode, tags=frozenset({"odd"}), limit=5))
     assert len(odd.results) == 5
     assert all("odd" in result.tags for result in odd.results)
-
-
-def test_counting_what_waits_reads_the_index_and_not_the_whole_outbox(memory: LocalMemory) -> None:
-    with memory.rooms.db.everything() as conn:
-        outbox.enqueue(conn, memory.tenant, "link", [UUID(int=n) for n in range(3_000)])
-    memory.rooms.wake()
-    seen: list[str] = []
-    with memory.rooms.db.tenant(memory.tenant) as conn:
-        conn.execute(text("SET LOCAL enable_seqscan = off"))
-        condition = outbox.FROM_FIRST
-        plan = conn.execute(
-            text(f"EXPLAIN SELECT FROM pm_outbox o WHERE {condition}"), {"consumers": memory.rooms.consumers()}
-        ).scalars()
-        seen = list(plan)
-    assert any("ix_pm_outbox_xid_seq" in line for line in seen), seen

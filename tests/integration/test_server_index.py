@@ -144,7 +144,7 @@ def test_a_url_that_cannot_be_one_is_a_setting_to_mend(url: str) -> None:
 def test_an_upsert_stays_below_the_server_s_limit(peer: Peer) -> None:
     wide = EmbeddingModel("test:wide", 1024, 1000)
     index = connected(peer.port, wide)
-    index._ready = True  # the peer knows no collections; only what is sent matters here
+    index._ready = index._stood = True  # the peer knows no collections; only what is sent matters here
     peer.body = b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.1}'
     row = direction(1, 1024)
     tags = tuple(f"длинная метка {n}" * 20 for n in range(20))
@@ -190,13 +190,78 @@ def test_a_real_collection_with_the_alias_s_name_is_left_alone(local: QdrantClie
     assert local.count(ALIAS).count == 0
 
 
-def test_a_collection_left_without_its_alias_is_taken_up_if_it_fits(local: QdrantClient) -> None:
-    local.create_collection(f"{ALIAS}__1", vectors_config=shape(8), sparse_vectors_config=BM25)
-    local.create_collection(f"{ALIAS}__2", vectors_config=shape(), sparse_vectors_config=BM25)
+def test_a_collection_left_without_its_alias_is_taken_up(local: QdrantClient) -> None:
+    local.create_collection(f"{ALIAS}__1", vectors_config=shape(), sparse_vectors_config=BM25)
     index = ServerIndex("", "", MODEL, "atoms", client=local)
     index.upsert([point(1)])
-    assert (local.count(f"{ALIAS}__1").count, local.count(f"{ALIAS}__2").count) == (0, 1)
-    assert len(local.get_collections().collections) == 2
+    assert local.count(ALIAS).count == 1
+    assert len(local.get_collections().collections) == 1
+
+
+def test_a_collection_of_another_installation_is_refused_and_stays(local: QdrantClient) -> None:
+    ServerIndex("", "", MODEL, "atoms", instance="theirs", client=local).upsert([point(1)])
+    writer = ServerIndex("", "", MODEL, "atoms", instance="ours", client=local)
+    with pytest.raises(ForeignCollection, match="another installation"):
+        writer.ensure()
+    reader = ServerIndex("", "", MODEL, "atoms", generation=None, instance="ours", client=local)
+    with pytest.raises(VectorsUnavailable, match="another installation"):  # a search goes on without
+        reader.search(everything(), dense=direction(1), sparse=None, limit=3)
+    assert local.count(f"{ALIAS}__1").count == 1
+
+
+def test_an_alias_that_leads_to_no_generation_is_refused(local: QdrantClient) -> None:
+    local.create_collection("elsewhere", vectors_config=shape(), sparse_vectors_config=BM25)
+    link = models.CreateAlias(collection_name="elsewhere", alias_name=ALIAS)
+    local.update_collection_aliases([models.CreateAliasOperation(create_alias=link)])
+    with pytest.raises(ForeignCollection, match="not one of ours"):
+        ServerIndex("", "", MODEL, "atoms", client=local).ensure()
+
+
+def test_a_search_asks_the_old_generation_until_the_switch(local: QdrantClient) -> None:
+    old, new = (ServerIndex("", "", MODEL, "atoms", generation=n, instance="a", client=local) for n in (1, 2))
+    foreign = ServerIndex("", "", MODEL, "atoms", generation=3, instance="b", client=local)
+    old.upsert([point(1), point(2)])
+    new.upsert([point(1)])
+    local.create_collection(f"{ALIAS}__0", vectors_config=shape(), metadata={"pegas_instance": "b"})
+    reader = ServerIndex("", "", MODEL, "atoms", generation=None, instance="a", client=local)
+    assert reader.count() == 2
+    new.switch()
+    new.switch()
+    assert reader.count() == 1
+    new.drop_older()
+    assert {c.name for c in local.get_collections().collections} == {f"{ALIAS}__0", f"{ALIAS}__2"}
+    with pytest.raises(VectorsUnavailable):
+        old.upsert([point(3)])
+    with pytest.raises(VectorsUnavailable, match="gone"):  # it is not made again behind the worker's back
+        old.upsert([point(3)])
+    assert not old.stands()
+    with pytest.raises(ForeignCollection):
+        foreign.ensure()
+
+
+def test_an_older_revision_does_not_replace_a_newer_one(local: QdrantClient) -> None:
+    index = ServerIndex("", "", MODEL, "atoms", client=local)
+    index.upsert([point(1, revision=5), point(2, revision=1)])
+    index.upsert([point(1, revision=4), point(2, revision=2), point(3, revision=1)])
+    assert sorted((row.entity_id, row.revision) for row in index.scan(None, 10)) == [
+        (point(1).payload.entity_id, 5),
+        (point(2).payload.entity_id, 2),
+        (point(3).payload.entity_id, 1),
+    ]
+
+
+@pytest.mark.fault(38)
+def test_twenty_thousand_large_chunks_stay_below_the_server_s_limit(peer: Peer) -> None:
+    wide = EmbeddingModel("test:wide", 1024, 1000)
+    index = connected(peer.port, wide)
+    index._ready = index._stood = True
+    peer.body = b'{"result":{"operation_id":1,"status":"completed"},"status":"ok","time":0.1}'
+    row, tags = direction(1, 1024), tuple(f"длинная метка {n}" * 8 for n in range(20))
+    for first in range(0, 20_000, 2_000):
+        index.upsert([point(n, "слово", dense=row, tags=tags) for n in range(first, first + 2_000)])
+    assert peer.points == 20_000
+    assert max(peer.sizes) < 32 * 2**20
+    index.close()
 
 
 @pytest.mark.parametrize(

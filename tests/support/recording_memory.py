@@ -126,6 +126,23 @@ class RecordingMemory:
         self.requests.append(doc_id)
         return {"doc_id": doc_id, "title": "Notes"}
 
+    def verify(self, request: model.VerifyRequest) -> model.VerifyAnswer:
+        self.requests.append(request)
+        result = model.VerifyResult(ATOM, "candidate", request.verdict.value, 0.5, 0.5, None, None)
+        return model.VerifyAnswer((result,), 1)
+
+    def query_graph(self, request: model.GraphRequest) -> model.GraphAnswer:
+        self.requests.append(request)
+        node = model.GraphNode(ATOM, "atom", "A claim.")
+        return model.GraphAnswer((node,), (), (), (), model.GraphCounters(1, 0, {}, 0), "")
+
+    def tenants(self) -> list[model.TenantState]:
+        return [model.TenantState("default", 1, 1, 0, 0, 0, False)]
+
+    def delete_tenant(self, name: str, reason: str) -> model.TenantDeleted:
+        self.requests.append((name, reason))
+        return model.TenantDeleted(name, {"pm_atom": 1})
+
     def doctor(self) -> list[model.Check]:
         return [model.Check("home", "ok", "writable", ""), model.Check("engine", "fail", "down", "Start it.")]
 

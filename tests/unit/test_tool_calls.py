@@ -87,6 +87,16 @@ def test_a_cancelled_ingest_ends_its_wait() -> None:
     assert memory.stopped == 1
 
 
+def test_the_graph_is_asked() -> None:
+    assert ask("memory_query_graph") == model.GraphRequest()
+    request = ask(
+        "memory_query_graph", node="Мегафон", kind="a,b", direction="IN", depth="3", to="x", limit=5, explain=""
+    )
+    assert request == model.GraphRequest("Мегафон", "a,b", model.Direction.IN, 3, "x", limit=5)
+    request = ask("memory_query_graph", node="null", include_inferred=False, explain=str(ATOM), cursor="c")
+    assert request == model.GraphRequest("null", include_inferred=False, explain=ATOM, cursor="c")
+
+
 def test_gaps() -> None:
     assert ask("memory_add_gap", question="q") == model.GapRequest(question="q")
     changed = ask("memory_add_gap", gap_id=str(ATOM), status="closed", answered_by=str(ATOM))
@@ -99,19 +109,25 @@ def test_gaps() -> None:
             ask("memory_add_gap", **given)
 
 
+def test_verdicts() -> None:
+    request = ask("memory_verify", atom_ids=str(ATOM), verdict="purge", reason="asked to")
+    assert request == model.VerifyRequest(model.Verdict.PURGE, "asked to", (ATOM,))
+    request = ask("memory_verify", doc_id=str(ATOM), verdict="restore", reason="right after all")
+    assert request == model.VerifyRequest(model.Verdict.RESTORE, "right after all", doc_id=ATOM)
+
+
 @pytest.mark.parametrize(
     ("tool", "given"),
     [
         ("memory_verify", {}),
-        ("memory_verify", {"atom_ids": str(ATOM), "verdict": "stale", "reason": "old"}),
+        ("memory_verify", {"atom_ids": str(ATOM)}),
         ("memory_store_code", {"code": "x = 1"}),
         ("memory_search_code", {"query": "x"}),
         ("memory_code_graph", {"symbol": "x"}),
         ("memory_infer", {"rules": '[{"if": ["a", "b"], "then": "c"}]'}),
-        ("memory_query_graph", {"node": "x"}),
     ],
 )
-def test_six_tools_come_later(tool: str, given: dict[str, Any]) -> None:
+def test_some_tools_come_later(tool: str, given: dict[str, Any]) -> None:
     with pytest.raises(NotAvailableYet):
         ask(tool, **given)
 

@@ -13,7 +13,7 @@ from pegas_memory.model import to_json
 from pegas_memory.tool_calls import Memory
 from pegas_memory.tool_params import parse_arguments
 from pegas_memory.tool_schema import NOT_SHOWN, output_schema
-from tests.support.recording_memory import RecordingMemory, result
+from tests.support.recording_memory import ATOM, RecordingMemory, result
 
 NAMES = [
     "memory_search", "memory_get_context", "memory_stats", "memory_store", "memory_ingest", "memory_verify",
@@ -122,6 +122,7 @@ def test_answers_fit_their_output_schemas() -> None:
         "memory_search": {}, "memory_get_context": {"question": "q"}, "memory_stats": {},
         "memory_store": {"claim": "c"},
         "memory_ingest": {"text": "t"}, "memory_add_gap": {"question": "q"}, "memory_list_gaps": {},
+        "memory_verify": {"atom_ids": [str(ATOM)], "verdict": "stale", "reason": "old"},
     }  # fmt: skip
     for spec in TOOLS:
         if spec.name in calls:

@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -130,6 +131,18 @@ def test_ingest_outcomes() -> None:
     assert render(model.IngestAnswer(ATOM, model.JobState.FAILED, error=error)).startswith("no_text_layer: ")
 
 
+def test_verdicts_say_what_they_changed() -> None:
+    changed = model.VerifyResult(ATOM, "candidate", "purged", 0.5, 0.5, None, None)
+    same = model.VerifyResult(ATOM, "stale", "stale", 0.5, 0.5, None, None)
+    said = render(model.VerifyAnswer((changed, same), 12)).splitlines()
+    assert said == [
+        "12 atoms judged.",
+        f"{ATOM}: candidate → purged",
+        f"{ATOM}: stale, as before",
+        "… and 10 atoms more.",
+    ]
+
+
 def test_gaps_and_stats() -> None:
     gap = model.GapAnswer(ATOM, "Why?\nforged", "r", 0.5, model.GapStatus.OPEN, NOW, (ATOM,))
     text = render(model.GapPage((gap,) * 100, "next"))
@@ -147,3 +160,47 @@ def test_structures_are_fitted() -> None:
     assert large["degraded"][0]["part"] == "answer"
     broken = fitted_structure(model.to_json(page(result("lone \udcff surrogate"))))
     assert "lone ? surrogate" in json.dumps(broken)
+
+
+# --- links --------------------------------------------------------------------------------------------
+
+
+def graph(edges: int, kind: str = "depends_on", node: str = "entity", name: str = "Пасека у Дальнего ручья") -> Any:
+    """A star of ``edges`` links around one node."""
+    nodes = [model.GraphNode(UUID(int=n), node, f"{name} {n}") for n in range(edges + 1)]
+    links = [model.GraphEdge(UUID(int=900 + n), UUID(int=0), UUID(int=n + 1), kind, 1.0, False, "stored")
+             for n in range(edges)]  # fmt: skip
+    return model.GraphAnswer(
+        tuple(nodes), tuple(links), (), (), model.GraphCounters(edges + 1, edges, {kind: edges}, 0), "next"
+    )
+
+
+def test_links_are_lines_with_each_node_once_in_full() -> None:
+    lines = render(graph(3)).splitlines()
+    assert lines[0] == "graph: 4 nodes, 3 links (0 inferred): depends_on 3"
+    assert lines[2] == '#1 "Пасека у Дальнего ручья 0" —depends_on→ #2 "Пасека у Дальнего ручья 1"'
+    assert lines[3] == '#1 —depends_on→ #3 "Пасека у Дальнего ручья 2"'
+    assert lines[-1] == 'more: cursor="next"'
+    assert f"(atom {UUID(int=2)})" in render(graph(3, node="atom")), "a claim has no name to ask by"
+
+
+def test_what_is_not_plain_of_a_link_is_said() -> None:
+    (link,) = graph(1).edges
+    answer = graph(1)
+    odd = replace(link, kind='x"]\n—', confidence=0.5, inferred=True, source="code")
+    text = render(replace(answer, edges=(odd,)))
+    assert (
+        f'—"x\\"]\\n—"→ #2 "Пасека у Дальнего ручья 1" (confidence 0.50, inferred, edge {link.edge_id}, code)' in text
+    )
+    path = render(replace(answer, path=(UUID(int=0), UUID(int=1))))
+    assert 'Path of 1 link: #1 "Пасека у Дальнего ручья 0" · #2 "Пасека у Дальнего ручья 1"' in path
+
+
+@pytest.mark.parametrize("node", ["entity", "atom"])
+@pytest.mark.parametrize("name", ["Пасека у Дальнего ручья " * 9, "x" * 200, "🦔" * 200])
+def test_a_page_of_links_stays_brief(node: str, name: str) -> None:
+    text = render(graph(100, node=node, name=name, kind="работает-в"))
+    assert 500 < tokens(text) < 2_000
+    assert "did not fit into this text: use a smaller `limit`" in text
+    assert 'cursor="next"' in text
+    assert 10_000 < len(render(graph(1_000, node=node, name=name)).encode()) <= TEXT_LIMIT_BYTES

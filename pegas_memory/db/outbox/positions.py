@@ -145,7 +145,7 @@ def _distinct(rows: Sequence[Any]) -> tuple[Change, ...]:
         before = latest.pop(key, None)
         # One model's "embedded" must not hide from another model's consumer that there is something to embed.
         op = before.op if before is not None and row["op"] == "embedded" else row["op"]
-        latest[key] = Change(*key, op=op)
+        latest[key] = Change(*key, op=op, xid=before.xid if before is not None else row["xid"])
     return tuple(latest.values())
 
 

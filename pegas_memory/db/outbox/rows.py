@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -21,6 +21,8 @@ class Change:
     entity_type: str
     entity_id: UUID
     op: str
+    xid: str = field(default="", compare=False)
+    """The transaction that noted it; the first, when several did. Empty for what was not read from the outbox."""
 
 
 def enqueue(conn: Connection, tenant: str, entity_type: str, entity_ids: Iterable[UUID], op: str = "upsert") -> None:

@@ -29,6 +29,7 @@ pm_embedding = Table(
     Column("text_hash", Text, nullable=False),
     Column("dimension", Integer, nullable=False),
     Column("vector", LargeBinary, nullable=False),
+    Column("xid", Xid8(), nullable=False, server_default=text("pg_current_xact_id()")),
     time_of("created_at", now=True),
     PrimaryKeyConstraint("tenant", "model", "text_version", "text_hash"),
     CheckConstraint("octet_length(vector) = dimension * 4", name="length"),

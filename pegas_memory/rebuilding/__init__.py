@@ -1,0 +1,3 @@
+"""Making projections anew from PostgreSQL, and finding where they differ from it, while the service goes on."""
+
+from __future__ import annotations
