@@ -28,10 +28,10 @@ from pegas_memory.model import (
     MemoryKind,
     Point,
     PointPayload,
-    point_id,
     SearchFilter,
     ShownAs,
     SparseVector,
+    point_id,
 )
 from pegas_memory.qdrant_store import EdgeIndex
 
@@ -116,7 +116,7 @@ def measure(folder: Path, count: int, dimension: int, limit: int) -> dict[str, o
         "lexical_ms": search(everything, dense=False, lexical=True),
         "hybrid_ms": search(everything, dense=True, lexical=True),
         "hybrid_filtered_ms": search(tagged, dense=True, lexical=True),
-        "replace_one_ms": milliseconds(lambda n: index.replace(made[n].payload.tenant, [made[n].payload.entity_id], [made[n]])),
+        "replace_one_ms": milliseconds(lambda n: index.replace("default", [made[n].payload.entity_id], [made[n]])),
         "scan_1000_ms": milliseconds(lambda _: index.scan(None, 1000), 10),
     }
     index.close()

@@ -20,6 +20,11 @@ def upgrade() -> None:
     op.add_column(
         "pm_embedding", sa.Column("xid", Xid8(), server_default=sa.text("pg_current_xact_id()"), nullable=False)
     )
+    # An endpoint may serve another dimension under one name: its vectors stand beside those that serve.
+    op.drop_constraint("pk_pm_embedding", "pm_embedding")
+    op.create_primary_key(
+        "pk_pm_embedding", "pm_embedding", ["tenant", "model", "text_version", "text_hash", "dimension"]
+    )
     op.create_table(
         "pm_instance",
         sa.Column("id", sa.UUID(), nullable=False),

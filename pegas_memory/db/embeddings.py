@@ -65,8 +65,7 @@ def since(
 
 
 def put(conn: Connection, tenant: str, model: str, version: int, vectors: Mapping[str, Dense]) -> None:
-    """Cache vectors (float32, shape (dimension,)); one of that dimension that is already there stays, one of
-    another (the endpoint serves another model under the same name) is replaced."""
+    """Cache vectors (float32, shape (dimension,)); one of that dimension that is already there stays."""
     rows = [
         {
             "tenant": tenant,
@@ -83,8 +82,7 @@ def put(conn: Connection, tenant: str, model: str, version: int, vectors: Mappin
             text(
                 "INSERT INTO pm_embedding (tenant, model, text_version, text_hash, dimension, vector)"
                 " VALUES (:tenant, :model, :version, :hash, :dimension, :vector)"
-                " ON CONFLICT (tenant, model, text_version, text_hash) DO UPDATE SET dimension = excluded.dimension,"
-                " vector = excluded.vector, xid = excluded.xid WHERE pm_embedding.dimension <> excluded.dimension"
+                " ON CONFLICT DO NOTHING"
             ),
             rows,
         )

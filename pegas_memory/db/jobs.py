@@ -139,9 +139,7 @@ def finish(
 def goes_on(conn: Connection, job: JobRow) -> bool:
     """Whether the job is still this worker's to run, as the caller's transaction sees it."""
     found = conn.execute(
-        text(
-            "SELECT FROM pm_job WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"
-        ),
+        text("SELECT FROM pm_job WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"),
         {"tenant": job.tenant, "id": job.id, "attempts": job.attempts},
     )
     return found.first() is not None

@@ -319,7 +319,8 @@ def test_a_moment_is_filtered_before_the_top_is_taken_and_a_closed_validity_repl
         return [set(ids(hits.dense)), set(ids(hits.lexical))]
 
     assert found(APRIL) == [{entity(2_000)}] * 2
-    index.replace("default", [entity(2_000)], [replace(past, payload=replace(past.payload, valid_until=APRIL.timestamp()))])
+    ended = replace(past, payload=replace(past.payload, valid_until=APRIL.timestamp()))
+    index.replace("default", [entity(2_000)], [ended])
     assert found(APRIL) == [set()] * 2
     assert found(MARCH) == [{entity(2_000)}] * 2
     assert len(found(MAY)[0]) == 1_000

@@ -18,10 +18,10 @@ from pegas_memory.model import (
     MemoryKind,
     Point,
     PointPayload,
-    point_id,
     SearchFilter,
     ShownAs,
     SparseVector,
+    point_id,
 )
 
 MODEL = EmbeddingModel("test:hashed", 16, 1000)

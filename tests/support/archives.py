@@ -20,6 +20,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_into
 
 from pegas_memory.db.archive import LEFT_OUT
 from pegas_memory.db.tables import NODE_KINDS, metadata
+from pegas_memory.db.types import Xid8
 
 ODD_TEXTS = (
     "",
@@ -92,7 +93,7 @@ def fill(conn: Connection, tenant: str, seed: int, rows: int = 12) -> None:
         }
         batch = []
         for _ in range(1 if table.name == "pm_tenant" else rows):
-            row = {column.name: _value(rng, table.name, column) for column in table.columns}
+            row = {c.name: _value(rng, table.name, c) for c in table.columns if not isinstance(c.type, Xid8)}
             for column, parent in parents.items():
                 nullable = table.c[column].nullable
                 row[column] = None if nullable and rng.random() < 0.3 else rng.choice(made[parent])
@@ -149,7 +150,7 @@ def contents(conn: Connection, tenant: str, *, vectors: bool = True) -> dict[str
         if table.name in LEFT_OUT or (table.name == "pm_embedding" and not vectors):
             continue
         name = "id" if table.name == "pm_tenant" else "tenant"
-        hidden = f"'{name}'" if table.name != "pm_tenant" else "'id' - 'token_hash' - 'deleted_at'"
+        hidden = f"'{name}' - 'xid'" if table.name != "pm_tenant" else "'id' - 'token_hash' - 'deleted_at'"
         sql = text(f"SELECT (to_jsonb(t) - {hidden})::text FROM {table.name} t WHERE {name} = :t ORDER BY 1")
         found[table.name] = list(conn.execute(sql, {"t": tenant}).scalars())
     return found

@@ -31,7 +31,7 @@ pm_embedding = Table(
     Column("vector", LargeBinary, nullable=False),
     Column("xid", Xid8(), nullable=False, server_default=text("pg_current_xact_id()")),
     time_of("created_at", now=True),
-    PrimaryKeyConstraint("tenant", "model", "text_version", "text_hash"),
+    PrimaryKeyConstraint("tenant", "model", "text_version", "text_hash", "dimension"),
     CheckConstraint("octet_length(vector) = dimension * 4", name="length"),
 )
 
