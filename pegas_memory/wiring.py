@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -17,7 +18,7 @@ from pegas_memory.db.session import Database
 from pegas_memory.embedding import Embedder, open_embedder
 from pegas_memory.engine_client import EngineClient, RemoteEmbedder, RemoteIndex
 from pegas_memory.errors import BadSettings, DatabaseUnavailable, GraphUnavailable, NotAvailableYet, Unavailable
-from pegas_memory.memgraph_store import GraphReader, Server
+from pegas_memory.memgraph_store import GraphReader, GraphStore, Server
 from pegas_memory.model import (
     ArmHits,
     Check,
@@ -50,7 +51,6 @@ from pegas_memory.model import (
 )
 from pegas_memory.outbox_sync import graph_consumer, graph_target, vector_target
 from pegas_memory.qdrant_store import VectorIndex, server_index
-from pegas_memory.rebuilding.reconcile import Reconciled
 from pegas_memory.service import (
     archive,
     context,
@@ -197,7 +197,7 @@ class PegasMemory:
     def replay(self, entity_id: UUID | None = None) -> int:
         return upkeep.replay(self.rooms, entity_id)
 
-    def reconcile(self, *, tenant: str = "", dry_run: bool = False) -> Reconciled:
+    def reconcile(self, *, tenant: str = "", dry_run: bool = False) -> upkeep.ReconcileAnswer:
         return upkeep.reconcile(self.rooms, tenant=tenant, dry_run=dry_run)
 
     def export_archive(
@@ -270,6 +270,14 @@ class LazyGraphServer:
         return self._reader
 
 
+def open_graph_store(settings: Settings, db: Database) -> GraphStore:
+    """What the graph server holds of this installation, to be read. Raises BadSettings."""
+    with db.everything() as conn:
+        instance = instance_id(conn)
+    password = settings.memgraph_password.get_secret_value()
+    return GraphStore(Server(settings.memgraph_url, settings.memgraph_user, password), instance)
+
+
 def open_graph_reader(settings: Settings, db: Database) -> GraphReader:
     """The graph server of these settings, as this installation sees it. Raises BadSettings."""
     with db.everything() as conn:
@@ -312,6 +320,7 @@ def _open_rooms(settings: Settings, stack: ExitStack) -> OpenRooms:
         clock=lambda: datetime.now(UTC),
         engine=engine,
         graph_server=graph_server,
+        graph_scanner=partial(open_graph_store, settings, db) if settings.memgraph_url else None,
         graph_consumer=graph_consumer(graph_target(settings)),
     )
 

@@ -13,9 +13,8 @@ from pegas_memory.cli.app import Json, app
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.cli.session import opened
 from pegas_memory.errors import InvalidParameter
-from pegas_memory.rebuilding.reconcile import Reconciled
 from pegas_memory.service.renewal import Collected, ReembedAnswer
-from pegas_memory.service.upkeep import OnFilled, OutboxState, RebuildAnswer
+from pegas_memory.service.upkeep import OnFilled, OutboxState, RebuildAnswer, ReconcileAnswer
 
 
 @app.command()
@@ -90,8 +89,8 @@ def _rebuilt(answer: RebuildAnswer) -> str:
         )
     if answer.graph is not None:
         said.append(f"The graph server is being filled anew (generation {answer.graph}); see `pegas-memory outbox`.")
-    if answer.noted or not said:
-        said.append(f"{answer.noted:,} rows are projected again; see `pegas-memory outbox`.")
+    if answer.compared is not None:
+        said += [f"{answer.noted:,} rows are projected again.", _reconciled(answer.compared)]
     return "\n".join(said)
 
 
@@ -149,22 +148,30 @@ def reconcile(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Mend nothing.")] = False,
     json: Json = False,
 ) -> None:
-    """Compare the vector index with PostgreSQL id by id, and mend what differs."""
+    """Compare the vector index and the graph server with PostgreSQL id by id, and mend what differs."""
     with Speaker(json) as speaker:
         with opened() as (memory, _):
             answer = memory.reconcile(tenant=tenant, dry_run=dry_run)
         speaker.say(_reconciled(answer), answer)
-        if answer.left:
+        if not answer.agrees:
             raise typer.Exit(1)
 
 
-def _reconciled(answer: Reconciled) -> str:
-    lines = [f"Compared {answer.atoms:,} atoms in {answer.seconds:.1f} s."]
-    for kind in answer.kinds:
-        if kind.found:
-            some = ", ".join(map(str, kind.ids[:5])) + (", …" if kind.found > 5 else "")
-            lines.append(f"{kind.kind}: {kind.found:,} found, {kind.mended:,} mended ({some})")
-    lines.append(f"{answer.left:,} differences stay." if answer.left else "The index agrees with PostgreSQL.")
+def _reconciled(answer: ReconcileAnswer) -> str:
+    lines = []
+    for name, what, one in (
+        ("vector index", "atoms", answer.vector),
+        ("graph server", "nodes and edges", answer.graph),
+    ):
+        if one is None:
+            continue
+        lines.append(f"{name}: compared {one.compared:,} {what} in {one.seconds:.1f} s")
+        for kind in one.kinds:
+            if kind.found:
+                some = ", ".join(map(str, kind.ids[:5])) + (", …" if kind.found > 5 else "")
+                lines.append(f"  {kind.kind}: {kind.found:,} found, {kind.mended:,} mended ({some})")
+        lines.append(f"  {one.left:,} differences stay." if one.left else "  It agrees with PostgreSQL.")
+    lines += [f"{one.part}: not compared, {one.reason}" for one in answer.not_compared]
     return "\n".join(lines)
 
 

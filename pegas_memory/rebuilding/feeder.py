@@ -18,7 +18,7 @@ from pegas_memory import wire
 from pegas_memory.db.outbox import Backfill
 from pegas_memory.db.session import Database
 from pegas_memory.engine_client.launch import PACKAGE_ROOT
-from pegas_memory.errors import DatabaseUnavailable, PegasError
+from pegas_memory.errors import DatabaseUnavailable, EmbedderUnavailable, PegasError
 from pegas_memory.model import Dense, EmbeddingModel, Role
 from pegas_memory.rebuilding.pages import Page, pages
 from pegas_memory.vectors import Vectors
@@ -32,8 +32,8 @@ class _OnlyCached:
 
     model: EmbeddingModel
 
-    def embed(self, texts: Sequence[str], role: Role) -> Dense:
-        raise NotImplementedError
+    def embed(self, texts: Sequence[str], role: Role) -> Dense:  # noqa: ARG002 - the face of an embedder
+        raise EmbedderUnavailable("A rebuild takes vectors from the cache alone.")
 
     def close(self) -> None:
         """Nothing is open."""

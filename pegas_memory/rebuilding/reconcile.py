@@ -5,7 +5,7 @@ written by the time it was seen."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -35,7 +35,8 @@ class Found:
 class Reconciled:
     """``left`` differences stay: look at `pegas-memory outbox` for why."""
 
-    atoms: int
+    compared: int
+    """Atoms, or nodes and edges, that PostgreSQL has."""
     kinds: tuple[Found, ...]
     left: int
     seconds: float
@@ -58,29 +59,35 @@ def reconcile_vectors(
         left = _drift(db, vectors, target, consumers, tenant)
     with db.everything() as conn:
         total = outbox.to_be_filled(conn, ("atom",))
-    kinds = tuple(
-        Found(
-            name,
-            len(found),
-            sum(entity not in left.kinds()[name] for entity in found) if mend else 0,
-            tuple(entity_id for _, entity_id in list(found)[:IDS_SHOWN]),
-        )
-        for name, found in drift.kinds().items()
-    )
+    kinds = found_kinds(drift.kinds(), left.kinds(), mend=mend)
     stays = sum(map(len, left.kinds().values()))
     return Reconciled(total, kinds, stays, round(time.monotonic() - started, 3))
 
 
+def found_kinds(
+    drift: Mapping[str, Mapping[Entity, object]], left: Mapping[str, Mapping[Entity, object]], *, mend: bool
+) -> tuple[Found, ...]:
+    return tuple(
+        Found(
+            name,
+            len(found),
+            sum(entity not in left[name] for entity in found) if mend else 0,
+            tuple(entity_id for _, entity_id in list(found)[:IDS_SHOWN]),
+        )
+        for name, found in drift.items()
+    )
+
+
 def _drift(db: Database, vectors: Vectors, target: Target, consumers: Sequence[str], tenant: str) -> Drift:
-    _settle(db, consumers)
+    settle(db, consumers)
     seen = compare(db, target.scan, vectors, tenant)
     if not seen:
         return seen
-    _settle(db, consumers)
+    settle(db, consumers)
     return seen.lasting(compare(db, target.scan, vectors, tenant))
 
 
-def _settle(db: Database, consumers: Sequence[str]) -> None:
+def settle(db: Database, consumers: Sequence[str]) -> None:
     """Return when all that is committed now is projected."""
     with db.everything() as conn:
         now = outbox.snapshot_now(conn)

@@ -17,6 +17,7 @@ from pegas_memory.embedding import Embedder
 from pegas_memory.engine_client import EngineClient
 from pegas_memory.errors import Unavailable
 from pegas_memory.graph import Graph
+from pegas_memory.memgraph_store import GraphStore
 from pegas_memory.model import Degraded, EmbeddingModel
 from pegas_memory.outbox_sync import embedding_consumer, vector_consumer, vector_target
 from pegas_memory.pipeline import Learner, Recent
@@ -46,6 +47,8 @@ class OpenRooms:
     engine: EngineClient | None = None
     """The engine process of this PEGAS_HOME, where one is needed."""
     graph_server: Graph | None = None
+    graph_scanner: Callable[[], GraphStore] | None = None
+    """Opens what a comparison reads of the graph server; None when there is none."""
     """None: PostgreSQL answers about links."""
     graph_consumer: str = ""
     """Whose position says how much of PostgreSQL the graph server holds."""

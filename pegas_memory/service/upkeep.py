@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from uuid import UUID
 
 from pegas_memory.db import outbox
 from pegas_memory.db.outbox import FILLABLE, ConsumerState, Failure
-from pegas_memory.errors import InvalidParameter, NotFound
-from pegas_memory.model import EmbeddingModel
+from pegas_memory.errors import BadSettings, InvalidParameter, NotFound, Unavailable
+from pegas_memory.model import Degraded, EmbeddingModel
 from pegas_memory.rebuilding.rebuild import Rebuilt, rebuild_vectors
 from pegas_memory.rebuilding.reconcile import Reconciled, reconcile_vectors
+from pegas_memory.rebuilding.reconcile_graph import reconcile_graph
 from pegas_memory.rebuilding.target import EmbeddedTarget, ServerTarget, Target
 from pegas_memory.service.rooms import OpenRooms
 
@@ -22,11 +24,26 @@ OnFilled = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RebuildAnswer:
-    """``noted``: rows of one tenant that are projected again; ``graph``: the generation that is being filled."""
+    """``noted``: rows of one tenant that are projected again, and then ``compared``: what else its projections
+    held went; ``graph``: the generation that is being filled."""
 
     vector: Rebuilt | None = None
     graph: int | None = None
     noted: int = 0
+    compared: ReconcileAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileAnswer:
+    """``graph`` is None without a graph server."""
+
+    vector: Reconciled | None
+    graph: Reconciled | None
+    not_compared: tuple[Degraded, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        return not self.not_compared and not any(one.left for one in (self.vector, self.graph) if one is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +108,8 @@ def rebuild(
         with rooms.db.everything() as conn:
             noted = outbox.enqueue_all(conn, tenant)
         rooms.nudge()
-        return RebuildAnswer(noted=noted)
+        compared = reconcile(rooms, tenant=tenant, dry_run=False)
+        return RebuildAnswer(noted=noted, compared=compared)
     generation = None
     if graph:
         with rooms.db.everything() as conn:
@@ -103,11 +121,25 @@ def rebuild(
     return RebuildAnswer(built, generation)
 
 
-def reconcile(rooms: OpenRooms, *, tenant: str, dry_run: bool) -> Reconciled:
-    """Find where the vector index differs from PostgreSQL, and mend it unless ``dry_run``.
+def reconcile(rooms: OpenRooms, *, tenant: str, dry_run: bool) -> ReconcileAnswer:
+    """Find where the projections differ from PostgreSQL, and mend them unless ``dry_run``. One that cannot be
+    read is named in ``not_compared``, and the other is compared all the same.
 
     Raises:
-        VectorsUnavailable, EmbedderUnavailable, DatabaseUnavailable.
+        DatabaseUnavailable.
     """
-    target = target_of(rooms)
-    return reconcile_vectors(rooms.db, rooms.vectors, target, rooms.consumers(), tenant=tenant, mend=not dry_run)
+    vector = graph = None
+    trouble = []
+    try:
+        vector = reconcile_vectors(
+            rooms.db, rooms.vectors, target_of(rooms), rooms.consumers(), tenant=tenant, mend=not dry_run
+        )
+    except Unavailable as error:
+        trouble.append(Degraded("vector index", f"{error.code}: {error.message}"))
+    if rooms.graph_scanner is not None:
+        try:
+            with closing(rooms.graph_scanner()) as store:
+                graph = reconcile_graph(rooms.db, store, rooms.graph_consumer, tenant=tenant, mend=not dry_run)
+        except (Unavailable, BadSettings) as error:
+            trouble.append(Degraded("graph server", f"{error.code}: {error.message}"))
+    return ReconcileAnswer(vector, graph, tuple(trouble))

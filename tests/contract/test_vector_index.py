@@ -451,8 +451,7 @@ def test_scan_pages_through_everything_once_in_order(index: VectorIndex) -> None
         seen += page
         after = page[-1][0]
     expected = [
-        (p.id, p.payload.entity_id, p.payload.revision, p.dense is not None, f"t{i % 3}")
-        for i, p in enumerate(points)
+        (p.id, p.payload.entity_id, p.payload.revision, p.dense is not None, f"t{i % 3}") for i, p in enumerate(points)
     ]
     assert seen == sorted(expected)
     assert len(seen) == index.count()

@@ -26,9 +26,11 @@ from tests.support.local_memory import LocalMemory, local_memory
 
 @pytest.fixture
 def memory(migrated_url: str, home: Path) -> Iterator[LocalMemory]:
-    with hashed_embedding_server(dimension=64) as server:
-        with local_memory(migrated_url, home, f"openai:hashed@{server.openai_url}") as memory:
-            yield memory
+    with (
+        hashed_embedding_server(dimension=64) as server,
+        local_memory(migrated_url, home, f"openai:hashed@{server.openai_url}") as memory,
+    ):
+        yield memory
 
 
 class Direct:
