@@ -12,7 +12,6 @@ so that one written by it after a deletion stays until ``pegas-memory reconcile`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -20,40 +19,39 @@ from typing import Any
 from uuid import UUID
 
 from qdrant_client import QdrantClient, models
-from qdrant_client.common.client_exceptions import QdrantException
-from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
+from qdrant_client.http.exceptions import UnexpectedResponse
 
-from pegas_memory.errors import BadSettings, ForeignCollection, SetupError, VectorsUnavailable, WrongDimension
+from pegas_memory.errors import ForeignCollection, SetupError, VectorsUnavailable, WrongDimension
 from pegas_memory.model import ArmHits, Dense, EmbeddingModel, Point, SearchFilter, SparseVector
 from pegas_memory.qdrant_store.checks import check_dense, check_points, check_replaced, check_sparse
+from pegas_memory.qdrant_store.client_terms import (
+    PAYLOAD_INDEXES,
+    WORKER,
+    condition_of,
+    connected,
+    filter_of,
+    id_of,
+    ids_of,
+    requests_of,
+    scanned_of,
+    scored_of,
+    sparse_of,
+    translated,
+)
 from pegas_memory.qdrant_store.collapse import Arm, Scored, gather
 from pegas_memory.qdrant_store.face import ScannedPoint
 from pegas_memory.qdrant_store.naming import BM25, DENSE, alias_name, generation_in, physical_name
 from pegas_memory.qdrant_store.payload import (
     ENTITIES_PER_CALL,
     ENTITY_ID,
-    INDEXED,
     REVISION,
     TENANT,
-    Above,
-    AnyOf,
-    Between,
-    Condition,
-    FieldKind,
     batches,
     conditions,
     leftovers,
     of_entities,
     of_tenant,
-    to_payload,
 )
-
-BATCH_BYTES = 8 * 2**20
-"""A quarter of the 32 MB above which a server refuses a request."""
-BATCH_POINTS = 500
-BYTES_PER_FLOAT = 24
-BYTES_PER_TERM = 36
-"""Upper bounds of a float, and of an index with its weight, as JSON."""
 
 _MODEL, _INSTANCE = "pegas_model", "pegas_instance"
 
@@ -84,7 +82,7 @@ class ServerIndex:
         self._name = self._alias if generation is None else physical_name(self._alias, generation)
         self.generation = generation
         self._instance = instance
-        self._client = client if client is not None else _connect(url, api_key, timeout)
+        self._client = client if client is not None else connected(url, api_key, timeout)
         self._ready = False
         self._stood = False
         self._closed = False
@@ -92,7 +90,7 @@ class ServerIndex:
     def stands(self) -> bool:
         """Whether the collection is there. Raises as :meth:`ensure`; makes and changes nothing."""
         self._check_open()
-        with _translated():
+        with translated():
             names = {collection.name for collection in self._client.get_collections().collections}
             if self._alias in names:
                 raise ForeignCollection(f"A collection with the name {self._alias} stands where the alias belongs.")
@@ -118,11 +116,11 @@ class ServerIndex:
         self._ready = False
         if not self.stands():
             if self.generation is None:
-                raise VectorsUnavailable("Qdrant has no collection yet.", _WORKER)
-            with _translated():
+                raise VectorsUnavailable("Qdrant has no collection yet.", WORKER)
+            with translated():
                 self._make()
         if self.generation is not None:
-            with _translated():
+            with translated():
                 if self._led_to() is None and self.generation == 1:
                     self._point_alias()
                 self._index_payload()
@@ -144,7 +142,7 @@ class ServerIndex:
     def drop(self) -> None:
         """Delete the collection; it is one that is being built, which no alias leads to."""
         if self.stands():
-            with _translated():
+            with translated():
                 self._client.delete_collection(self._name)
         self._ready = False
 
@@ -215,7 +213,7 @@ class ServerIndex:
 
     def _index_payload(self) -> None:
         standing = self._client.get_collection(self._name).payload_schema
-        for field, kind in _INDEXED.items():
+        for field, kind in PAYLOAD_INDEXES.items():
             if field not in standing:
                 self._client.create_payload_index(self._name, field, kind, wait=True)
 
@@ -231,7 +229,7 @@ class ServerIndex:
             newer_stays = models.Filter(
                 must=[models.FieldCondition(key=REVISION, range=models.Range(lte=float(revision)))]
             )
-            for some in _requests(same):
+            for some in requests_of(same):
                 with self._speaking():
                     self._client.upsert(self._name, some, wait=True, update_filter=newer_stays)
 
@@ -240,18 +238,18 @@ class ServerIndex:
         check_replaced(tenant, entity_ids, points)
         self.upsert(points)
         for some, kept in leftovers(entity_ids, points):
-            stays: list[models.Condition] = [models.HasIdCondition(has_id=_ids(kept))] if kept else []
-            mine: list[models.Condition] = [_condition(of_tenant(tenant)), _condition(of_entities(some))]
+            stays: list[models.Condition] = [models.HasIdCondition(has_id=ids_of(kept))] if kept else []
+            mine: list[models.Condition] = [condition_of(of_tenant(tenant)), condition_of(of_entities(some))]
             self._delete(models.Filter(must=mine, must_not=stays or None))
 
     def delete_entities(self, tenant: str, entity_ids: Sequence[UUID]) -> None:
         """As ``VectorIndex.delete_entities``."""
         for some in batches(entity_ids, ENTITIES_PER_CALL):
-            self._delete(_filter([of_tenant(tenant), of_entities(some)]))
+            self._delete(filter_of([of_tenant(tenant), of_entities(some)]))
 
     def delete_tenant(self, tenant: str) -> None:
         """As ``VectorIndex.delete_tenant``."""
-        self._delete(_filter([of_tenant(tenant)]))
+        self._delete(filter_of([of_tenant(tenant)]))
 
     def search(self, where: SearchFilter, *, dense: Dense | None, sparse: SparseVector | None, limit: int) -> ArmHits:
         """As ``VectorIndex.search``."""
@@ -262,11 +260,11 @@ class ServerIndex:
         if sparse is not None:
             check_sparse(sparse, "query")
             if sparse.indices:
-                queries[Arm.LEXICAL] = models.NearestQuery(nearest=_sparse(sparse))
+                queries[Arm.LEXICAL] = models.NearestQuery(nearest=sparse_of(sparse))
         if limit < 1 or not queries:
             return ArmHits()
-        kept = _filter(conditions(where))
-        rarity = models.SearchParams(idf=models.IdfCorpusParams(corpus=_filter([of_tenant(where.tenant)])))
+        kept = filter_of(conditions(where))
+        rarity = models.SearchParams(idf=models.IdfCorpusParams(corpus=filter_of([of_tenant(where.tenant)])))
 
         def fetch(sizes: Mapping[Arm, int]) -> Mapping[Arm, Sequence[Scored]]:
             requests = [
@@ -282,7 +280,7 @@ class ServerIndex:
             ]
             with self._speaking():
                 answers = self._client.query_batch_points(self._name, requests)
-                rows = [[_scored(point) for point in answer.points] for answer in answers]
+                rows = [[scored_of(point) for point in answer.points] for answer in answers]
                 return dict(zip(sizes, rows, strict=True))
 
         return gather(list(queries), limit, fetch)
@@ -304,7 +302,7 @@ class ServerIndex:
                 with_payload=[ENTITY_ID, REVISION, TENANT],
                 with_vectors=False,
             )
-            rows = [row for row in rows if _id(row) != after][:limit]
+            rows = [row for row in rows if id_of(row) != after][:limit]
             if not rows:
                 return []
             embedded = models.Filter(
@@ -316,8 +314,8 @@ class ServerIndex:
             found, _ = self._client.scroll(
                 self._name, scroll_filter=embedded, limit=len(rows), with_payload=False, with_vectors=False
             )
-            with_dense = {_id(row) for row in found}
-            return [_scanned(row, _id(row) in with_dense) for row in rows]
+            with_dense = {id_of(row) for row in found}
+            return [scanned_of(row, id_of(row) in with_dense) for row in rows]
 
     def flush(self) -> None:
         """Nothing to do: every write waited for the server."""
@@ -326,7 +324,7 @@ class ServerIndex:
         """As ``VectorIndex.close``."""
         if not self._closed:
             self._closed = True
-            with _translated():
+            with translated():
                 self._client.close()
 
     def _delete(self, doomed: models.Filter) -> None:
@@ -345,9 +343,9 @@ class ServerIndex:
             if not stood:
                 self.ensure()
             if not self._ready and not self.stands():
-                raise VectorsUnavailable("The collection in Qdrant is gone.", _WORKER)
+                raise VectorsUnavailable("The collection in Qdrant is gone.", WORKER)
             self._ready = True
-            with _translated():
+            with translated():
                 yield
         except VectorsUnavailable:
             self._ready = False  # the server may come back without the collection
@@ -358,116 +356,3 @@ class ServerIndex:
                 raise
             # A search does without; and what was ours and fitted before is no fault of a single write.
             raise VectorsUnavailable(error.message, error.hint) from error
-
-
-_WORKER = "The worker makes it and fills it from PostgreSQL; look at `pegas-memory outbox`."
-_HINT = "Check PEGAS_QDRANT_URL and that the server runs; what was stored is projected when it is back."
-
-_SCHEMA: dict[FieldKind, models.PayloadSchemaType | models.KeywordIndexParams] = {
-    FieldKind.TENANT: models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True),
-    FieldKind.KEYWORD: models.PayloadSchemaType.KEYWORD,
-    FieldKind.UUID: models.PayloadSchemaType.UUID,
-    FieldKind.FLOAT: models.PayloadSchemaType.FLOAT,
-}
-_INDEXED = {field: _SCHEMA[kind] for field, kind in INDEXED.items()} | {REVISION: models.PayloadSchemaType.INTEGER}
-
-
-def _connect(url: str, api_key: str, timeout: float) -> QdrantClient:
-    try:
-        # The check of versions would speak to the server before anybody asked for anything.
-        return QdrantClient(url=url, api_key=api_key or None, timeout=max(1, round(timeout)), check_compatibility=False)
-    except (ValueError, TypeError) as error:
-        raise BadSettings("PEGAS_QDRANT_URL is no address of a Qdrant server.", "Write http://HOST:6333.") from error
-
-
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Name a failure of the client or the server. What they say may hold the address and
-    payload, so only the status or the kind of failure is passed on."""
-    try:
-        yield
-    except UnexpectedResponse as error:
-        raise _refusal(error) from error
-    except ResponseHandlingException as error:
-        kind = type(error.source).__name__
-        raise VectorsUnavailable(f"Qdrant did not answer ({kind}).", _HINT) from error
-    # ValueError: a body that is no JSON, and every refusal of the client's local mode.
-    except (ApiException, QdrantException, ValueError, KeyError) as error:
-        raise VectorsUnavailable(f"Qdrant answered wrongly ({type(error).__name__}).", _HINT) from error
-
-
-def _refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension:
-    status = error.status_code
-    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return BadSettings(f"Qdrant refuses the key (status {status}).", "Check PEGAS_QDRANT_API_KEY.")
-    if status == HTTPStatus.BAD_REQUEST and b"dimension error" in (error.content or b""):
-        return WrongDimension("The collection in Qdrant has another dimension than the embedder.")
-    if status == HTTPStatus.NOT_FOUND:
-        return VectorsUnavailable("The collection in Qdrant is gone.", _WORKER)
-    return VectorsUnavailable(f"Qdrant answered with status {status}.", _HINT)
-
-
-def _requests(points: Sequence[Point]) -> Iterator[list[models.PointStruct]]:
-    """The points in lists that fit one request; a point that is too big alone goes alone."""
-    some: list[models.PointStruct] = []
-    size = 0
-    for point in points:
-        struct = _point(point)
-        more = _json_bytes(point, struct)
-        if some and (size + more > BATCH_BYTES or len(some) >= BATCH_POINTS):
-            yield some
-            some, size = [], 0
-        some.append(struct)
-        size += more
-    if some:
-        yield some
-
-
-def _json_bytes(point: Point, struct: models.PointStruct) -> int:
-    floats = 0 if point.dense is None else point.dense.size
-    payload = len(json.dumps(struct.payload))
-    return floats * BYTES_PER_FLOAT + len(point.sparse.indices) * BYTES_PER_TERM + payload + 200
-
-
-def _condition(condition: Condition) -> models.FieldCondition:
-    match condition:
-        case AnyOf(key, values):
-            return models.FieldCondition(key=key, match=models.MatchAny(any=list(values)))
-        case Between(key, low, high):
-            return models.FieldCondition(key=key, range=models.Range(gte=low, lte=high))
-        case Above(key, low):
-            return models.FieldCondition(key=key, range=models.Range(gt=low))
-
-
-def _filter(found: Sequence[Condition]) -> models.Filter:
-    return models.Filter(must=[_condition(condition) for condition in found])
-
-
-def _sparse(vector: SparseVector) -> models.SparseVector:
-    return models.SparseVector(indices=list(vector.indices), values=list(vector.values))
-
-
-def _point(point: Point) -> models.PointStruct:
-    vector: dict[str, list[float] | models.SparseVector] = {}
-    if point.dense is not None:
-        vector[DENSE] = point.dense.tolist()
-    if point.sparse.indices:
-        vector[BM25] = _sparse(point.sparse)
-    return models.PointStruct(id=str(point.id), vector=vector, payload=to_payload(point.payload))
-
-
-def _ids(point_ids: Sequence[UUID]) -> list[models.ExtendedPointId]:
-    return [str(point_id) for point_id in point_ids]
-
-
-def _id(row: models.Record) -> UUID:
-    return UUID(str(row.id))
-
-
-def _scored(row: models.ScoredPoint) -> Scored:
-    return UUID((row.payload or {})[ENTITY_ID]), row.score
-
-
-def _scanned(row: models.Record, has_dense: bool) -> ScannedPoint:
-    payload = row.payload or {}
-    return ScannedPoint(_id(row), UUID(payload[ENTITY_ID]), int(payload[REVISION]), has_dense, payload[TENANT])
