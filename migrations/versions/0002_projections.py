@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from pegas_memory.db.types import Xid8
+from pegas_memory.db.types import PgSnapshot, Xid8
 
 revision = "0002"
 down_revision = "0001"
@@ -15,6 +15,12 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("pm_projection", sa.Column("attempts", sa.Integer(), server_default=sa.text("0"), nullable=False))
+    for column in ("durable_end", "durable_xid", "durable_seq", "tried_xid", "tried_seq", "fill_tried"):
+        kind = {"end": PgSnapshot(), "xid": Xid8(), "seq": sa.BigInteger()}.get(column.rpartition("_")[2], sa.UUID())
+        op.add_column("pm_projection", sa.Column(column, kind, nullable=True))
+    op.add_column(
+        "pm_projection", sa.Column("fill_attempts", sa.Integer(), server_default=sa.text("0"), nullable=False)
+    )
     op.add_column("pm_projection", sa.Column("generation", sa.Integer(), server_default=sa.text("1"), nullable=False))
     op.add_column("pm_projection", sa.Column("filled", sa.BigInteger(), server_default=sa.text("0"), nullable=False))
     op.add_column(

@@ -64,15 +64,17 @@ class KeptCollection:
             return True
         with self._db.everything() as conn:
             generation = outbox.serving_generation(conn, self._consumer)
-            if not index.stands() or self._emptied(conn, index):
+            if generation != index.generation or not index.stands() or self._emptied(conn, index):
                 return True
         self._look_again(index, generation)
         return False
 
     def _look_again(self, index: ServerIndex, generation: int) -> None:
-        """The alias follows the consumer; a switch of another process waits meanwhile."""
+        """The alias follows the consumer once its collection is complete, or when there is none to follow; a
+        switch of another process waits meanwhile."""
         with self._db.everything() as conn:
-            if outbox.serving_generation(conn, self._consumer) == generation == index.generation:
+            mine = outbox.serving_generation(conn, self._consumer) == generation == index.generation
+            if mine and (outbox.backfill_of(conn, self._consumer) is None or not index.has_alias()):
                 index.switch()
         self._looked = time.monotonic()
 

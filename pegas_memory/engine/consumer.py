@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from pegas_memory.db import outbox
 from pegas_memory.db.session import Database
 from pegas_memory.db.turns import Turn
 from pegas_memory.outbox_sync import Projection, Sync
+
+log = logging.getLogger(__name__)
 
 
 class Consumer:
@@ -32,11 +35,18 @@ class Consumer:
         try:
             if self._sync is None or self._lost():
                 self._sync = None
+                self._mend()
                 self._sync = Sync(self._db, [self._make()])
             return self._sync.step()
         except outbox.PositionMoved:
             self._sync = None
             return True
+
+    def _mend(self) -> None:
+        """Before the target is opened: a restored database may say that it is another one now."""
+        with self._db.everything() as conn:
+            for consumer in outbox.mend_foreign_xids(conn):
+                log.warning("projection %s is filled anew: its position was of another database cluster", consumer)
 
     def restart(self) -> None:
         """Forget what was remembered of a target that is gone."""

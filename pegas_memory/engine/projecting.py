@@ -142,7 +142,8 @@ class Projecting:
                 opened.shard.adopt(generation, catch_up)
             except outbox.PositionMoved as error:
                 raise VectorsUnavailable("Nothing is being built under this generation.", _AGAIN) from error
-            opened.vector.restart()
+            finally:
+                opened.vector.restart()
 
     def _ready(self) -> _Opened:
         opened = self._opened
@@ -200,7 +201,12 @@ class Projecting:
         if self._settings.embedded_vectors:
             folder = self._settings.home / "vectors"
             index = shard = KeptShard(folder, self._settings.qdrant_collection, model, self._db, consumer)
-            vector = Consumer(self._db, consumer, lambda: into(shard))
+
+            def into_shard() -> Projection:
+                shard.follow()
+                return into(shard)
+
+            vector = Consumer(self._db, consumer, into_shard)
         else:
             collection = KeptCollection(self._settings, model, self._db, consumer)
             index = collection.reading

@@ -98,6 +98,19 @@ class KeptShard:
         self._renew()
         return True
 
+    def follow(self) -> None:
+        """For whoever is about to write: the shard is that of the consumer's generation. A switch whose answer was
+        lost leaves another one open, which is let go; the next ``settle`` opens the right one.
+
+        Raises:
+            VectorsUnavailable: it was another one. DatabaseUnavailable.
+        """
+        with self._db.everything() as conn:
+            serving = outbox.generation_of(conn, self._consumer)
+        if serving is not None and serving != self.generation:
+            self._let_go()
+            raise VectorsUnavailable("The embedded vectors were switched to another generation.")
+
     def _missing(self) -> bool:
         """Whether the open shard's folder was removed and stays so: the whole home may be going, and is not to
         be made again amid that."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from pegas_memory.errors import BadSettings, GraphUnavailable, PegasError
+from pegas_memory.errors import BadSettings, GraphUnavailable, InvalidParameter, PegasError
 from pegas_memory.memgraph_store.dialect import Dialect, schema_of, spoken_by, statement
 
 if TYPE_CHECKING:
@@ -203,12 +203,20 @@ def translated() -> Iterator[None]:
         raise GraphUnavailable("The graph server cannot be reached.") from error
 
 
+_OF_THE_ROWS = frozenset({"Statement", "Schema"})
+"""Groups of errors that say something about the rows of a request, and nothing about the server."""
+
+
 def _said(code: str) -> PegasError:
     last = code.rpartition(".")[2]
     if last in _REFUSED:
         return _refused()
     if last == "DatabaseNotFound":
         return BadSettings(_SAID[last], "Correct it, or leave the name out for the server's own.")
+    if ".ClientError." in code and code.split(".")[2] in _OF_THE_ROWS:
+        return InvalidParameter(
+            f"The graph server refuses what it is given ({code}).", "See its own log for the reason."
+        )
     return GraphUnavailable(_SAID.get(last, f"The graph server answered with an error ({code or 'no code'})."))
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 from pegas_memory.db import outbox
 from pegas_memory.db.outbox import Backfill, Batch, Change
 from pegas_memory.db.session import Database
-from pegas_memory.errors import DatabaseUnavailable, PegasError, Unavailable
+from pegas_memory.errors import DatabaseUnavailable, PegasError, SetupError, Unavailable
 
 SLICE = 256
 PRUNE_EVERY = 60.0
@@ -61,6 +61,7 @@ class _Work:
     failing: bool
     filling: Backfill | None
     page: tuple[Change, ...]
+    page_attempts: int
 
 
 class Sync:
@@ -82,8 +83,6 @@ class Sync:
         self._dirty: dict[str, float] = {}
         self._filling: dict[str, Backfill] = {}
         with db.everything() as conn:
-            for consumer in outbox.mend_foreign_xids(conn):
-                log.warning("projection %s is filled anew: its position was of another database cluster", consumer)
             for projection in self._projections:
                 outbox.register(conn, projection.consumer)
                 outbox.rewind(conn, projection.consumer)
@@ -118,13 +117,12 @@ class Sync:
         try:
             work = self._look(projection)
             worked = self._project_batch(projection, work)
-            for n, change in enumerate(work.due):
-                self._attempt(projection, change, also_begun=work.due[n + 1 :])
+            self._one_by_one(projection, work.due)
             worked = self._backfill(projection, work) or worked
             self._keep_durable(projection)
         except DatabaseUnavailable:
             raise  # the lane pauses, and hears when PostgreSQL is back
-        except Unavailable as error:
+        except (Unavailable, SetupError) as error:  # the target is down, or refuses us: no change is to blame
             delay = min(30.0, max(0.2, delay * 2))
             self._backoff[consumer] = (delay, time.monotonic() + delay)
             log.warning("projection %s waits %.1f s: %s", consumer, delay, error)
@@ -147,11 +145,12 @@ class Sync:
             batch = outbox.take(conn, consumer, SLICE)
             if batch.generation != self._generations[consumer]:
                 raise outbox.PositionMoved(consumer)
-            due = outbox.take_failures(conn, consumer, SLICE)
+            due = outbox.due_failures(conn, consumer, SLICE)
             failing = bool(batch.changes) and outbox.failed_count(conn, consumer) > 0
             at = self._filling.get(consumer) or outbox.backfill_of(conn, consumer)
             page = outbox.backfill_page(conn, at, projection.fills, SLICE) if at else ()
-            return _Work(batch, due, failing, at, page)
+            tried = outbox.take_page(conn, consumer, page) if page else 0
+            return _Work(batch, due, failing, at, page, tried)
 
     def _project_batch(self, projection: Projection, work: _Work) -> bool:
         batch, consumer = work.batch, projection.consumer
@@ -164,19 +163,35 @@ class Sync:
             log.warning("projection %s: a process ended over %d changes; one by one", consumer, len(batch.changes))
             self._one_by_one(projection, batch.changes)
         self._touch(projection)
-        with self._db.everything() as conn:
-            outbox.advance(conn, consumer, batch)
-            if together and work.failing:
-                outbox.clear_failures(conn, consumer, batch.changes)
+        try:
+            with self._db.everything() as conn:
+                outbox.advance(conn, consumer, batch)
+                if together and work.failing:
+                    outbox.clear_failures(conn, consumer, batch.changes)
+        except outbox.PositionMoved:
+            self._note_again(batch.changes)
+            raise
         return True
+
+    def _note_again(self, changes: Sequence[Change]) -> None:
+        """Another process has the consumer, and may have brought these up to date before this one, which was
+        slow, wrote over it."""
+        with self._db.everything() as conn:
+            for change in changes:
+                outbox.enqueue(conn, change.tenant, change.entity_type, [change.entity_id])
 
     def _backfill(self, projection: Projection, work: _Work) -> bool:
         consumer = projection.consumer
         if work.filling is None:
             return False
         if work.page:
-            self._project(projection, work.page)
+            if work.page_attempts > DIED_OVER:
+                self._one_by_one(projection, work.page)
+            else:
+                self._project(projection, work.page)
             self._touch(projection)
+            with self._db.everything() as conn:
+                outbox.pass_page(conn, consumer, work.page)
             self._filling[consumer] = work.filling.moved_to(work.page[-1], len(work.page))
             return True
         projection.make_durable()
@@ -210,7 +225,7 @@ class Sync:
         try:
             if changes:
                 projection.project(changes)
-        except Unavailable:
+        except (Unavailable, SetupError):
             raise
         except PegasError:
             self._one_by_one(projection, changes)
@@ -224,15 +239,14 @@ class Sync:
             if alive:
                 self._attempt(projection, change)
 
-    def _attempt(self, projection: Projection, change: Change, also_begun: Sequence[Change] = ()) -> None:
-        """One change alone, whose attempt was counted before; when the target is down it, and the others that
-        were begun with it, are forgiven."""
+    def _attempt(self, projection: Projection, change: Change) -> None:
+        """One change alone, whose attempt was counted before; when the target is down it is forgiven."""
         consumer = projection.consumer
         try:
             projection.project([change])
-        except Unavailable:
+        except (Unavailable, SetupError):
             with self._db.everything() as conn:
-                outbox.forgive(conn, consumer, [change, *also_begun])
+                outbox.forgive(conn, consumer, change)
             raise
         except PegasError as error:
             log.warning("projection %s set %s %s aside: %s", consumer, change.entity_type, change.entity_id, error)

@@ -12,7 +12,7 @@ from qdrant_client import QdrantClient, models
 from qdrant_client.common.client_exceptions import QdrantException
 from qdrant_client.http.exceptions import ApiException, ResponseHandlingException, UnexpectedResponse
 
-from pegas_memory.errors import BadSettings, VectorsUnavailable, WrongDimension
+from pegas_memory.errors import BadSettings, InvalidVector, VectorsUnavailable, WrongDimension
 from pegas_memory.model import Point, SparseVector
 from pegas_memory.qdrant_store.collapse import Scored
 from pegas_memory.qdrant_store.face import ScannedPoint
@@ -76,7 +76,10 @@ def translated() -> Iterator[None]:
         raise VectorsUnavailable(f"Qdrant answered wrongly ({type(error).__name__}).", HINT) from error
 
 
-def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension:
+_OF_THE_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension | InvalidVector:
     status = error.status_code
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return BadSettings(f"Qdrant refuses the key (status {status}).", "Check PEGAS_QDRANT_API_KEY.")
@@ -84,6 +87,8 @@ def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | Wro
         return WrongDimension("The collection in Qdrant has another dimension than the embedder.")
     if status == HTTPStatus.NOT_FOUND:
         return VectorsUnavailable("The collection in Qdrant is gone.", WORKER)
+    if status in _OF_THE_REQUEST:
+        return InvalidVector(f"Qdrant refuses the points (status {status}).", "See Qdrant's own log for the reason.")
     return VectorsUnavailable(f"Qdrant answered with status {status}.", HINT)
 
 

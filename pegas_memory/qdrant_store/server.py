@@ -132,6 +132,11 @@ class ServerIndex:
             if self._led_to() != self._name:
                 self._point_alias()
 
+    def has_alias(self) -> bool:
+        """Whether searches are led anywhere."""
+        with translated():
+            return self._led_to() is not None
+
     def drop_older(self) -> None:
         """Delete the collections of lower generations that are ours; the alias must not lead to one."""
         with self._speaking():

@@ -42,7 +42,7 @@ class Drift:
     behind: dict[Entity, int] = field(default_factory=dict)
     """A point of another revision."""
     bare: dict[Entity, int] = field(default_factory=dict)
-    """A vector is in the cache and not in the index."""
+    """A part of its text has no vector in the index."""
     doubled: dict[Entity, int] = field(default_factory=dict)
     """A point more than there are parts."""
     orphaned: dict[Entity, int] = field(default_factory=dict)
@@ -99,7 +99,7 @@ def _judge(drift: Drift, row: AtomRow | Revision, points: NDArray[Any], embedded
     there = dict(zip(points["part"].tolist(), points["dense"].tolist(), strict=True))
     if embedded and 0 not in there:
         drift.missing[entity] = row.revision
-    elif any(known and not there.get(part) for part, known in enumerate(embedded)):
+    elif any(not there.get(part) for part in range(len(embedded))):
         drift.bare[entity] = row.revision
     if len(there) < len(points) or _STRAY in there or max(there, default=-1) >= len(embedded):
         drift.doubled[entity] = row.revision

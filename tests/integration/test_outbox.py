@@ -126,6 +126,36 @@ def test_a_restart_goes_back_to_what_is_durable(db: Database) -> None:
     assert drain(db) == [second]
 
 
+def test_a_restart_in_the_middle_of_a_window_goes_on_there(db: Database) -> None:
+    entities = [uuid4() for _ in range(10)]
+    for entity in entities:
+        put(db, "t", entity)
+    with db.everything() as conn:
+        outbox.advance(conn, CONSUMER, outbox.take(conn, CONSUMER, 4))
+        outbox.settle_durable(conn, CONSUMER, 1)
+        outbox.advance(conn, CONSUMER, outbox.take(conn, CONSUMER, 3))
+    with db.everything() as conn:
+        outbox.rewind(conn, CONSUMER)
+    assert drain(db) == entities[4:]
+
+
+def test_a_slice_behind_others_is_counted_though_they_are_repeated(db: Database) -> None:
+    for _ in range(9):
+        put(db, "t", uuid4())
+    seen = []
+    for _ in range(4):  # each time the process dies over the third slice
+        with db.everything() as conn:
+            outbox.rewind(conn, CONSUMER)
+        for _ in range(2):
+            with db.everything() as conn:
+                batch = outbox.take(conn, CONSUMER, 3)
+                assert batch.attempts == 1
+                outbox.advance(conn, CONSUMER, batch)
+        with db.everything() as conn:
+            seen.append(outbox.take(conn, CONSUMER, 3).attempts)
+    assert seen == [1, 2, 3, 4]
+
+
 def test_passed_and_pending_follow_the_position(db: Database) -> None:
     with db.tenant("t") as conn:
         outbox.enqueue(conn, "t", "atom", [uuid4(), uuid4()])
@@ -152,12 +182,13 @@ def test_a_failure_is_set_aside_tried_again_dies_and_is_replayed(db: Database) -
         outbox.note_failure(conn, CONSUMER, change, "it will not go in")
     for attempt in range(2, outbox.MAX_ATTEMPTS + 1):
         with db.everything() as conn:
-            assert outbox.take_failures(conn, CONSUMER, 10) == ()  # not before its time
+            assert outbox.due_failures(conn, CONSUMER, 10) == ()  # not before its time
             conn.execute(text("UPDATE pm_projection_failure SET next_try_at = clock_timestamp()"))
-            assert outbox.take_failures(conn, CONSUMER, 10) == (change,), attempt
+            assert outbox.due_failures(conn, CONSUMER, 10) == (change,), attempt
+            assert outbox.take_one(conn, CONSUMER, change)
     with db.everything() as conn:
         conn.execute(text("UPDATE pm_projection_failure SET next_try_at = clock_timestamp()"))
-        assert outbox.take_failures(conn, CONSUMER, 10) == ()
+        assert outbox.due_failures(conn, CONSUMER, 10) == ()
         assert not outbox.take_one(conn, CONSUMER, change)
     with db.tenant("t") as conn:
         state = {s.consumer: s for s in outbox.states(conn)}[CONSUMER]
@@ -168,7 +199,7 @@ def test_a_failure_is_set_aside_tried_again_dies_and_is_replayed(db: Database) -
         assert outbox.replay(conn, uuid4()) == 0
         assert outbox.replay(conn, change.entity_id) == 1
     with db.everything() as conn:
-        assert outbox.take_failures(conn, CONSUMER, 10) == (change,)
+        assert outbox.due_failures(conn, CONSUMER, 10) == (change,)
         outbox.clear_failures(conn, CONSUMER, [change])
         assert outbox.failed_count(conn, CONSUMER) == 0
 
@@ -178,7 +209,7 @@ def test_a_target_that_is_down_is_no_fault_of_the_change(db: Database) -> None:
     for _ in range(3 * outbox.MAX_ATTEMPTS):
         with db.everything() as conn:
             assert outbox.take_one(conn, CONSUMER, change)
-            outbox.forgive(conn, CONSUMER, [change])
+            outbox.forgive(conn, CONSUMER, change)
     with db.everything() as conn:
         assert [(f.attempts, f.dead) for f in outbox.failures(conn, 5)] == [(0, False)]
 

@@ -16,7 +16,7 @@ from pegas_memory.db import outbox
 from pegas_memory.db.migrate import ensure_schema
 from pegas_memory.db.outbox import Change
 from pegas_memory.db.session import Database
-from pegas_memory.errors import PegasError, VectorsUnavailable
+from pegas_memory.errors import BadSettings, PegasError, VectorsUnavailable
 from pegas_memory.outbox_sync import Sync
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +30,14 @@ class Target:
 
     def __init__(self, consumer: str, *, refused: Sequence[UUID] = (), deadly: Sequence[UUID] = ()) -> None:
         self.consumer = consumer
-        self.down = False
+        self.down: PegasError | None = None
         self.refused, self.deadly = set(refused), set(deadly)
         self.given: list[UUID] = []
         self.complete = 0
 
     def project(self, changes: Sequence[Change]) -> None:
-        if self.down:
-            raise VectorsUnavailable("The target is down.")
+        if self.down is not None:
+            raise self.down
         ids = [change.entity_id for change in changes]
         if self.deadly & set(ids):
             os._exit(9)
@@ -81,13 +81,13 @@ def test_a_target_that_is_down_neither_delays_the_other_nor_repeats_its_work(db:
     mine, other = Sync(db, [well]), Sync(db, [ill])
     settled(db, mine)
     settled(db, other)
-    ill.down = True
+    ill.down = VectorsUnavailable("The target is down.")
     ids = [uuid4() for _ in range(600)]
     put(db, *ids)
     settled(db, mine)
     assert not other.step()
     assert well.given == ids
-    ill.down = False
+    ill.down = None
     with db.everything() as conn:
         states = {s.consumer: s for s in outbox.states(conn)}
     assert states["graph:ill"].pending == 600
@@ -117,12 +117,8 @@ def test_a_change_that_is_refused_blocks_nobody_and_is_found_by_its_id(db: Datab
         assert outbox.failed_count(conn, "vector:x") == 0
 
 
-def test_a_change_over_which_processes_die_is_found_and_dies_alone(db: Database) -> None:
-    deadly, ids = uuid4(), [uuid4() for _ in range(40)]
-    with db.everything() as conn:
-        outbox.register(conn, "vector:x")
-        outbox.backfill_advance(conn, "vector:x", 1, None)
-    put(db, *ids[:20], deadly, *ids[20:])
+def _deaths(db: Database, deadly: UUID) -> int:
+    """How many processes end over it until one ends its work."""
     script = (
         "import sys; from uuid import UUID; from pegas_memory.db.session import Database;"
         "from pegas_memory.outbox_sync import Sync; from tests.integration.test_sync import Target;"
@@ -140,11 +136,87 @@ def test_a_change_over_which_processes_die_is_found_and_dies_alone(db: Database)
             break
         assert ended.returncode == 9, ended.stderr.decode()
         deaths += 1
+    return deaths
+
+
+def test_a_change_over_which_processes_die_is_found_and_dies_alone(db: Database) -> None:
+    deadly, ids = uuid4(), [uuid4() for _ in range(40)]
+    with db.everything() as conn:
+        outbox.register(conn, "vector:x")
+        outbox.backfill_advance(conn, "vector:x", 1, None)
+    put(db, *ids[:20], *(uuid4() for _ in range(300)), deadly, *ids[20:])  # behind a first slice that goes well
+    deaths = _deaths(db, deadly)
     with db.tenant("t") as conn:
         (failure,) = outbox.failures(conn, 10)
         assert (failure.entity_id, failure.dead) == (deadly, True)
         assert outbox.pending(conn, ["vector:x"]) == 0
     assert deaths <= outbox.MAX_ATTEMPTS + 3
+
+
+def test_a_row_over_which_a_filling_dies_is_found_as_well(db: Database) -> None:
+    with db.tenant("t") as conn:
+        ids = sorted(uuid4() for _ in range(600))
+        conn.execute(
+            text(
+                "INSERT INTO pm_entity (tenant, id, name, normal_form)"
+                " SELECT 't', id, id::text, id::text FROM unnest(CAST(:ids AS uuid[])) AS x (id)"
+            ),
+            {"ids": ids},
+        )
+    deaths = _deaths(db, ids[400])
+    assert 0 < deaths <= outbox.MAX_ATTEMPTS + 3
+    with db.tenant("t") as conn:
+        (failure,) = outbox.failures(conn, 10)
+        assert (failure.entity_id, failure.dead) == (ids[400], True)
+        assert outbox.progress(conn, ["vector:x"]) == (0, True)
+
+
+def test_one_that_kills_takes_no_others_that_are_due_with_it(db: Database) -> None:
+    deadly, ids = uuid4(), [uuid4() for _ in range(20)]
+    with db.everything() as conn:
+        outbox.register(conn, "vector:x")
+        outbox.backfill_advance(conn, "vector:x", 1, None)
+        for entity in (*ids[:10], deadly, *ids[10:]):
+            outbox.take_one(conn, "vector:x", Change("t", "atom", entity, "upsert"))
+    _deaths(db, deadly)
+    with db.tenant("t") as conn:
+        assert [failure.entity_id for failure in outbox.failures(conn, 30)] == [deadly]
+
+
+def test_a_refused_login_is_no_fault_of_the_changes(db: Database) -> None:
+    target = Target("graph:x")
+    sync = Sync(db, [target])
+    settled(db, sync)
+    ids = [uuid4() for _ in range(5)]
+    put(db, *ids)
+    target.down = BadSettings("The login is refused.")
+    assert not sync.step()
+    with db.everything() as conn:
+        assert outbox.failures(conn, 5) == []
+    target.down = None
+    settled(db, Sync(db, [target]))
+    assert target.given == ids
+
+
+def test_who_was_overtaken_notes_again_what_it_wrote_late(db: Database) -> None:
+    """It may have written over what the other had brought up to date meanwhile."""
+    fast = Target("vector:x")
+
+    class Slow(Target):
+        def project(self, changes: Sequence[Change]) -> None:
+            settled(db, Sync(db, [fast]))
+            super().project(changes)
+
+    slow = Slow("vector:x")
+    with db.everything() as conn:
+        outbox.register(conn, "vector:x")
+        outbox.backfill_advance(conn, "vector:x", 1, None)
+    sync, entity = Sync(db, [slow]), uuid4()
+    put(db, entity)
+    with pytest.raises(outbox.PositionMoved):
+        sync.step()
+    settled(db, Sync(db, [fast]))
+    assert fast.given == [entity, entity]
 
 
 def test_a_filling_goes_through_the_kinds_and_says_when_it_is_done(db: Database) -> None:

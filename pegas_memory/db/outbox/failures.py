@@ -48,20 +48,14 @@ def take_one(conn: Connection, consumer: str, change: Change) -> bool:
     return row is not None
 
 
-def take_failures(conn: Connection, consumer: str, limit: int) -> tuple[Change, ...]:
-    """Begin another attempt at those that are due."""
+def due_failures(conn: Connection, consumer: str, limit: int) -> tuple[Change, ...]:
+    """Those to be tried again now; each attempt begins with :func:`take_one`."""
     rows = conn.execute(
         text(
-            f"""UPDATE pm_projection_failure f SET attempts = f.attempts + 1, dead = f.attempts + 1 >= :max,
-                next_try_at = clock_timestamp() + {_PAUSE}
-            FROM (SELECT tenant, entity_type, entity_id FROM pm_projection_failure
-                  WHERE consumer = :consumer AND NOT dead AND next_try_at <= clock_timestamp()
-                  ORDER BY next_try_at LIMIT :limit) due
-            WHERE f.consumer = :consumer AND (f.tenant, f.entity_type, f.entity_id)
-                = (due.tenant, due.entity_type, due.entity_id)
-            RETURNING f.tenant, f.entity_type, f.entity_id, 'upsert'"""
+            "SELECT tenant, entity_type, entity_id, 'upsert' FROM pm_projection_failure WHERE consumer = :consumer"
+            " AND NOT dead AND next_try_at <= clock_timestamp() ORDER BY next_try_at LIMIT :limit"
         ),
-        {"consumer": consumer, "limit": limit, "max": MAX_ATTEMPTS},
+        {"consumer": consumer, "limit": limit},
     ).all()
     return tuple(Change(*row) for row in rows)
 
@@ -77,18 +71,16 @@ def note_failure(conn: Connection, consumer: str, change: Change, message: str) 
     )
 
 
-def forgive(conn: Connection, consumer: str, changes: Iterable[Change]) -> None:
-    """The attempts that were begun say nothing about these changes: the target was down."""
-    rows = [_key(consumer, change) for change in changes]
-    if rows:
-        conn.execute(
-            text(
-                "UPDATE pm_projection_failure SET attempts = greatest(attempts - 1, 0), dead = false,"
-                " next_try_at = clock_timestamp() + interval '2 seconds' WHERE tenant = :tenant"
-                " AND consumer = :consumer AND entity_type = :type AND entity_id = :id"
-            ),
-            rows,
-        )
+def forgive(conn: Connection, consumer: str, change: Change) -> None:
+    """The attempt that was begun says nothing about the change: the target was down."""
+    conn.execute(
+        text(
+            "UPDATE pm_projection_failure SET attempts = greatest(attempts - 1, 0), dead = false,"
+            " next_try_at = clock_timestamp() + interval '2 seconds' WHERE tenant = :tenant"
+            " AND consumer = :consumer AND entity_type = :type AND entity_id = :id"
+        ),
+        _key(consumer, change),
+    )
 
 
 def clear_failures(conn: Connection, consumer: str, changes: Iterable[Change]) -> None:

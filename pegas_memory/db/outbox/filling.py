@@ -55,6 +55,34 @@ def backfill_page(conn: Connection, at: Backfill, kinds: tuple[str, ...], limit:
     return ()
 
 
+def take_page(conn: Connection, consumer: str, page: tuple[Change, ...]) -> int:
+    """Count that the page is tried; how often it was, this time included. As for slices of the outbox, a page that
+    was never passed is remembered, and pages before it that are repeated do not count."""
+    ids = [change.entity_id for change in page]
+    return int(
+        conn.execute(
+            text(
+                "UPDATE pm_projection SET fill_tried = coalesce(fill_tried, :first), fill_attempts = CASE"
+                " WHEN fill_tried IS NULL THEN 1 WHEN fill_tried = ANY(:ids) THEN fill_attempts + 1"
+                " ELSE fill_attempts END WHERE consumer = :consumer"
+                " RETURNING CASE WHEN fill_tried = ANY(:ids) THEN fill_attempts ELSE 1 END"
+            ),
+            {"consumer": consumer, "ids": ids, "first": ids[0]},
+        ).scalar_one()
+    )
+
+
+def pass_page(conn: Connection, consumer: str, page: tuple[Change, ...]) -> None:
+    """The page is projected."""
+    conn.execute(
+        text(
+            "UPDATE pm_projection SET fill_tried = NULL, fill_attempts = 0 WHERE consumer = :consumer"
+            " AND fill_tried = ANY(:ids)"
+        ),
+        {"consumer": consumer, "ids": [change.entity_id for change in page]},
+    )
+
+
 def backfill_advance(conn: Connection, consumer: str, generation: int, at: Backfill | None) -> None:
     """Note how far the filling has durably come; None ends it. Raises PositionMoved as ``advance``."""
     done = conn.execute(

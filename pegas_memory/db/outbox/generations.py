@@ -40,8 +40,9 @@ def begin_building(conn: Connection, consumer: str) -> tuple[int, bool]:
     return built, new
 
 
-_TAKEN_OVER = """position, durable, window_end, window_xid, window_seq, backfilling, backfill_kind, backfill_tenant,
-    backfill_after, attempts, generation, filled, last_error"""
+_TAKEN_OVER = """position, durable, durable_end, durable_xid, durable_seq, window_end, window_xid, window_seq,
+    backfilling, backfill_kind, backfill_tenant, backfill_after, attempts, tried_xid, tried_seq, fill_attempts,
+    fill_tried, generation, filled, last_error"""
 
 
 def promote(conn: Connection, consumer: str) -> int:
@@ -84,8 +85,9 @@ def refill(conn: Connection, consumer: str, *, above: int = 0) -> int:
     generation = conn.execute(
         text(
             "UPDATE pm_projection SET generation = greatest(generation, :above) + 1, backfilling = true,"
-            " backfill_kind = NULL, backfill_tenant = NULL, backfill_after = NULL, filled = 0,"
-            " updated_at = clock_timestamp() WHERE consumer = :c RETURNING generation"
+            " fill_attempts = 0, fill_tried = NULL, backfill_kind = NULL, backfill_tenant = NULL,"
+            " backfill_after = NULL, filled = 0, updated_at = clock_timestamp() WHERE consumer = :c"
+            " RETURNING generation"
         ),
         {"c": consumer, "above": above},
     ).scalar_one()
@@ -93,14 +95,15 @@ def refill(conn: Connection, consumer: str, *, above: int = 0) -> int:
 
 
 def start_over(conn: Connection, consumer: str) -> None:
-    """What the target holds cannot be brought up to date, since deletions may have been missed: its next
-    generation is filled from the tables. (The vector cache holds nothing that could be wrong.)"""
+    """What the target holds cannot be brought up to date, since deletions may have been missed: a new
+    generation is filled from the tables, not the next one, which may have been half built. (The vector cache
+    holds nothing that could be wrong.)"""
     reset_position(conn, consumer)
     conn.execute(
         text(
-            "UPDATE pm_projection SET generation = 1 + (SELECT max(generation) FROM pm_projection"
-            " WHERE consumer IN (:c, :built)) WHERE consumer = :c AND consumer NOT LIKE 'embedding:%'"
+            "UPDATE pm_projection SET generation = generation + 2 WHERE consumer = :c"
+            " AND consumer NOT LIKE 'embedding:%'"
         ),
-        {"c": consumer, "built": building_name(consumer)},
+        {"c": consumer},
     )
     discard_building(conn, consumer)

@@ -53,9 +53,11 @@ def reset_position(conn: Connection, consumer: str) -> None:
     conn.execute(
         text(
             "UPDATE pm_projection SET position = pg_current_snapshot(), durable = pg_current_snapshot(),"
+            " durable_end = NULL, durable_xid = NULL, durable_seq = NULL,"
             " window_end = NULL, window_xid = NULL, window_seq = NULL, backfilling = true, backfill_kind = NULL,"
-            " backfill_tenant = NULL, backfill_after = NULL, attempts = 0, filled = 0,"
-            " updated_at = clock_timestamp() WHERE consumer = :consumer"
+            " backfill_tenant = NULL, backfill_after = NULL, attempts = 0, tried_xid = NULL, tried_seq = NULL,"
+            " fill_attempts = 0, fill_tried = NULL, filled = 0, updated_at = clock_timestamp()"
+            " WHERE consumer = :consumer"
         ),
         {"consumer": consumer},
     )
@@ -101,13 +103,16 @@ def take(conn: Connection, consumer: str, limit: int) -> Batch:
     }
     rows = conn.execute(_SLICE, parameters).mappings().all()
     if rows:
-        attempts = conn.execute(
-            text("UPDATE pm_projection SET window_end = CAST(:w AS pg_snapshot), window_xid = CAST(:x AS xid8),"
-                 " window_seq = :s, attempts = attempts + 1 WHERE consumer = :consumer RETURNING attempts"),
-            {"w": state["window_end"], "x": state["window_xid"], "s": state["window_seq"], "consumer": consumer},
-        ).scalar_one()  # fmt: skip
         start = (str(state["window_xid"]), int(state["window_seq"]))
         end = (rows[-1]["xid"], rows[-1]["seq"])
+        attempts, tried = _counted(state, start, end)
+        conn.execute(
+            text("UPDATE pm_projection SET window_end = CAST(:w AS pg_snapshot), window_xid = CAST(:x AS xid8),"
+                 " window_seq = :s, attempts = :attempts, tried_xid = CAST(:tried_xid AS xid8), tried_seq = :tried_seq"
+                 " WHERE consumer = :consumer"),
+            {"w": state["window_end"], "x": start[0], "s": start[1], "consumer": consumer,
+             "attempts": max(attempts, state["attempts"]), "tried_xid": tried[0], "tried_seq": tried[1]},
+        )  # fmt: skip
         return Batch(_distinct(rows), end, generation, attempts, state["window_end"], start)
     if state["persisted"]:
         _close_window(conn, consumer)
@@ -115,10 +120,28 @@ def take(conn: Connection, consumer: str, limit: int) -> Batch:
     return Batch((), None, generation)
 
 
+def _counted(state: dict[str, Any], start: tuple[str, int], end: tuple[str, int]) -> tuple[int, tuple[str, int]]:
+    """How often the slice was taken, this time included, and where the slice begins that is counted: the last one
+    that was never passed. A consumer that started again repeats earlier slices on its way there."""
+    if state["tried_xid"] is None:
+        return 1, start
+    tried = (str(state["tried_xid"]), int(state["tried_seq"]))
+    if _before(tried, start):
+        return 1, start
+    if _before(tried, end):
+        return state["attempts"] + 1, tried
+    return 1, tried
+
+
+def _before(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    return (int(one[0]), one[1]) < (int(other[0]), other[1])
+
+
 def _state(conn: Connection, consumer: str) -> dict[str, Any]:
     row = conn.execute(
         text(
-            "SELECT position::text, window_end::text, window_xid::text, window_seq, generation FROM pm_projection"
+            "SELECT position::text, window_end::text, window_xid::text, window_seq, generation, attempts,"
+            " tried_xid::text, tried_seq FROM pm_projection"
             " WHERE consumer = :consumer FOR UPDATE"
         ),
         {"consumer": consumer},
@@ -132,7 +155,7 @@ def _close_window(conn: Connection, consumer: str) -> None:
     conn.execute(
         text(
             "UPDATE pm_projection SET position = window_end, window_end = NULL, window_xid = NULL,"
-            " window_seq = NULL, attempts = 0, updated_at = clock_timestamp() WHERE consumer = :consumer"
+            " window_seq = NULL, updated_at = clock_timestamp() WHERE consumer = :consumer"
         ),
         {"consumer": consumer},
     )
@@ -160,7 +183,8 @@ def advance(conn: Connection, consumer: str, batch: Batch) -> None:
     moved = conn.execute(
         text(
             "UPDATE pm_projection SET window_xid = CAST(:xid AS xid8), window_seq = :seq, last_error = '',"
-            " attempts = 0, updated_at = clock_timestamp() WHERE consumer = :consumer AND generation = :generation"
+            " attempts = CASE WHEN (tried_xid, tried_seq) < (CAST(:xid AS xid8), CAST(:seq AS bigint)) THEN 0"
+            " ELSE attempts END, updated_at = clock_timestamp() WHERE consumer = :consumer AND generation = :generation"
             " AND CAST(window_end AS text) = :window AND window_xid = CAST(:from_xid AS xid8)"
             " AND window_seq = :from_seq"
         ),
@@ -182,9 +206,8 @@ def rewind(conn: Connection, consumer: str) -> None:
     """Go back to what is durable: the target may have lost what it was given since."""
     conn.execute(
         text(
-            "UPDATE pm_projection SET position = durable, window_end = NULL, window_xid = NULL, window_seq = NULL"
-            " WHERE consumer = :consumer"
-            " AND (CAST(position AS text) <> CAST(durable AS text) OR window_end IS NOT NULL)"
+            "UPDATE pm_projection SET position = durable, window_end = durable_end, window_xid = durable_xid,"
+            " window_seq = durable_seq WHERE consumer = :consumer"
         ),
         {"consumer": consumer},
     )
@@ -193,7 +216,10 @@ def rewind(conn: Connection, consumer: str) -> None:
 def settle_durable(conn: Connection, consumer: str, generation: int) -> None:
     """The target has made durable everything up to the position. Raises PositionMoved as ``advance``."""
     done = conn.execute(
-        text("UPDATE pm_projection SET durable = position WHERE consumer = :consumer AND generation = :generation"),
+        text(
+            "UPDATE pm_projection SET durable = position, durable_end = window_end, durable_xid = window_xid,"
+            " durable_seq = window_seq WHERE consumer = :consumer AND generation = :generation"
+        ),
         {"consumer": consumer, "generation": generation},
     ).rowcount
     if not done:
@@ -204,8 +230,8 @@ def note_error(conn: Connection, consumer: str, message: str) -> None:
     """Say why the whole consumer stands still (its target or the embedder is down): no change is to blame."""
     conn.execute(
         text(
-            "UPDATE pm_projection SET last_error = :message, attempts = 0, heartbeat_at = clock_timestamp()"
-            " WHERE consumer = :c"
+            "UPDATE pm_projection SET last_error = :message, attempts = 0, fill_attempts = 0,"
+            " heartbeat_at = clock_timestamp() WHERE consumer = :c"
         ),
         {"message": message[:500], "c": consumer},
     )
