@@ -35,7 +35,9 @@ def outbox(
                 count = memory.replay(_id(id) if id else None)
             speaker.say(f"{count:,} changes are tried again.", {"replayed": count})
         else:
-            raise InvalidParameter("Say `outbox`, `outbox replay ID` or `outbox replay --all`.")
+            raise InvalidParameter(
+                "That is no action of `outbox`.", "Say `outbox`, `outbox replay ID` or `outbox replay --all`."
+            )
 
 
 def _id(text: str) -> UUID:
@@ -88,7 +90,10 @@ def _rebuilt(answer: RebuildAnswer) -> str:
             + ("; an interrupted run had done the rest." if built.resumed else ".")
         )
     if answer.graph is not None:
-        said.append(f"The graph server is being filled anew (generation {answer.graph}); see `pegas-memory outbox`.")
+        said.append(
+            f"The graph server is filled anew (generation {answer.graph}) by the worker, once it can be reached;"
+            " `pegas-memory outbox` shows how far it is."
+        )
     if answer.compared is not None:
         said += [f"{answer.noted:,} rows are projected again.", _reconciled(answer.compared)]
     return "\n".join(said)

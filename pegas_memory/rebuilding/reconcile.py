@@ -57,7 +57,7 @@ def reconcile_vectors(
         for some in _by_tenant(drift):
             _note(db, *some)
         left = _drift(db, vectors, target, consumers, tenant)
-    with db.everything() as conn:
+    with db.tenant(tenant) if tenant else db.everything() as conn:
         total = outbox.to_be_filled(conn, ("atom",))
     kinds = found_kinds(drift.kinds(), left.kinds(), mend=mend)
     stays = sum(map(len, left.kinds().values()))

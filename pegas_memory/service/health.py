@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from uuid import UUID
 
 from pegas_memory.config import Settings
 from pegas_memory.db import counts, jobs, outbox
 from pegas_memory.db.outbox import ConsumerState
-from pegas_memory.errors import NotFound, PegasError, Unavailable
+from pegas_memory.errors import BadSettings, NotFound, PegasError, Unavailable
 from pegas_memory.model import (
     Check,
     EmbeddingState,
@@ -106,6 +107,7 @@ def doctor(rooms: OpenRooms) -> list[Check]:
         ("database", _database),
         ("embedder", _embedder),
         ("vector index", _index),
+        ("graph server", _graph_server),
         ("projections", _projections),
     )
     return [_disk(rooms.settings), *(_tried(name, check, rooms) for name, check in tried)]
@@ -160,6 +162,21 @@ def _index(rooms: OpenRooms) -> Check:
     if incomplete:
         return Check("vector index", "warn", incomplete, "Wait until it is rebuilt; searches answer meanwhile.")
     return Check("vector index", "ok", "embedded" if rooms.settings.embedded_vectors else "Qdrant server", "")
+
+
+def _graph_server(rooms: OpenRooms) -> Check:
+    if rooms.graph_scanner is None:
+        return Check("graph server", "ok", "none; PostgreSQL answers what is asked of the graph", "")
+    where = rooms.settings.memgraph_url.rpartition("@")[2]
+    try:
+        with closing(rooms.graph_scanner()) as store:
+            filled = store.stands()
+    except (Unavailable, BadSettings) as error:
+        mend = "Check PEGAS_MEMGRAPH_URL, PEGAS_MEMGRAPH_USER and that the server runs; PostgreSQL answers meanwhile."
+        return Check("graph server", "fail", f"{error.code}: {error.message} ({where})", mend)
+    if not filled:
+        return Check("graph server", "warn", f"it answers at {where}, and holds nothing yet", "The worker fills it.")
+    return Check("graph server", "ok", f"it answers at {where}", "")
 
 
 def _projections(rooms: OpenRooms) -> Check:

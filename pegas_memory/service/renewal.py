@@ -9,6 +9,7 @@ from pegas_memory.db import embeddings, outbox
 from pegas_memory.embedding import open_embedder
 from pegas_memory.errors import InvalidParameter
 from pegas_memory.model import EmbeddingModel
+from pegas_memory.outbox_sync import embedding_consumer
 from pegas_memory.rebuilding.leftovers import Leftovers, leftovers, remove
 from pegas_memory.rebuilding.rebuild import Rebuilt, rebuild_vectors
 from pegas_memory.rebuilding.reembed import embed_everything
@@ -53,7 +54,12 @@ def reembed(rooms: OpenRooms, embedder: str, *, switch: bool, on_rows: OnFilled 
     try:
         vectors = Vectors(rooms.db, inner)
         model = inner.model
+        consumer = embedding_consumer(model)
+        with rooms.db.everything() as conn:
+            outbox.register(conn, consumer)
         embedded = embed_everything(rooms.db, vectors, on_rows)
+        with rooms.db.everything() as conn:  # what came since it was registered reaches it through the outbox
+            outbox.backfill_advance(conn, consumer, 1, None)
         built = rebuild_vectors(rooms.db, vectors, target_of(rooms, model))
     finally:
         inner.close()

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from uuid import UUID
 
-from pegas_memory.db import outbox
+from pegas_memory.db import outbox, tenants
 from pegas_memory.db.outbox import FILLABLE, ConsumerState, Failure
 from pegas_memory.errors import BadSettings, InvalidParameter, NotFound, Unavailable
 from pegas_memory.model import Degraded, EmbeddingModel
@@ -103,8 +103,11 @@ def rebuild(
         RebuildRunning, VectorsUnavailable, EmbedderUnavailable, DatabaseUnavailable.
     """
     if graph and not rooms.settings.memgraph_url:
-        raise InvalidParameter("There is no graph server: PostgreSQL answers questions about links.")
+        raise InvalidParameter(
+            "There is no graph server: PostgreSQL answers questions about links.", "Set PEGAS_MEMGRAPH_URL to have one."
+        )
     if tenant:
+        _known(rooms, tenant)
         with rooms.db.everything() as conn:
             noted = outbox.enqueue_all(conn, tenant)
         rooms.nudge()
@@ -121,6 +124,12 @@ def rebuild(
     return RebuildAnswer(built, generation)
 
 
+def _known(rooms: OpenRooms, tenant: str) -> None:
+    with rooms.db.everything() as conn:
+        if tenant not in tenants.names(conn):
+            raise NotFound("There is no tenant of that name.", "`pegas-memory tenants` lists them.")
+
+
 def reconcile(rooms: OpenRooms, *, tenant: str, dry_run: bool) -> ReconcileAnswer:
     """Find where the projections differ from PostgreSQL, and mend them unless ``dry_run``. One that cannot be
     read is named in ``not_compared``, and the other is compared all the same.
@@ -128,6 +137,8 @@ def reconcile(rooms: OpenRooms, *, tenant: str, dry_run: bool) -> ReconcileAnswe
     Raises:
         DatabaseUnavailable.
     """
+    if tenant:
+        _known(rooms, tenant)
     vector = graph = None
     trouble = []
     try:
