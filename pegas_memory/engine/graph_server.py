@@ -51,11 +51,11 @@ class GraphLane:
         incomplete = self._store.open()
         self._looked = time.monotonic()
         with self._db.everything() as conn:
-            outbox.register(conn, name)
+            new = outbox.register(conn, name)
             generation = outbox.serving_generation(conn, name)
             at = outbox.backfill_of(conn, name)
             starts = at is not None and not at.kind and generation > self._store.filling
-            goes_on = generation == self._store.filling and (at is not None or not incomplete)
+            goes_on = not new and generation == self._store.filling and (at is not None or not incomplete)
             if not starts and not goes_on:
                 # The server was emptied, or PostgreSQL went back to a backup, or has forgotten the consumer.
                 generation, starts = outbox.refill(conn, name, above=self._store.filling), True

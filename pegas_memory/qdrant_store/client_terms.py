@@ -76,10 +76,23 @@ def translated() -> Iterator[None]:
         raise VectorsUnavailable(f"Qdrant answered wrongly ({type(error).__name__}).", HINT) from error
 
 
+@contextmanager
+def of_points() -> Iterator[None]:
+    """Around what stores points: a refusal of the request itself is said of them, and not of the server, so that
+    they can be set aside."""
+    try:
+        yield
+    except UnexpectedResponse as error:
+        if error.status_code not in _OF_THE_REQUEST or b"dimension error" in (error.content or b""):
+            raise
+        said = f"Qdrant refuses the points (status {error.status_code})."
+        raise InvalidVector(said, "See Qdrant's own log for the reason.") from error
+
+
 _OF_THE_REQUEST = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
-def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension | InvalidVector:
+def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | WrongDimension:
     status = error.status_code
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return BadSettings(f"Qdrant refuses the key (status {status}).", "Check PEGAS_QDRANT_API_KEY.")
@@ -87,8 +100,6 @@ def refusal(error: UnexpectedResponse) -> BadSettings | VectorsUnavailable | Wro
         return WrongDimension("The collection in Qdrant has another dimension than the embedder.")
     if status == HTTPStatus.NOT_FOUND:
         return VectorsUnavailable("The collection in Qdrant is gone.", WORKER)
-    if status in _OF_THE_REQUEST:
-        return InvalidVector(f"Qdrant refuses the points (status {status}).", "See Qdrant's own log for the reason.")
     return VectorsUnavailable(f"Qdrant answered with status {status}.", HINT)
 
 

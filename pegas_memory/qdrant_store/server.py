@@ -32,6 +32,7 @@ from pegas_memory.qdrant_store.client_terms import (
     filter_of,
     id_of,
     ids_of,
+    of_points,
     requests_of,
     scanned_of,
     scored_of,
@@ -235,7 +236,7 @@ class ServerIndex:
                 must=[models.FieldCondition(key=REVISION, range=models.Range(lte=float(revision)))]
             )
             for some in requests_of(same):
-                with self._speaking():
+                with self._speaking(), of_points():
                     self._client.upsert(self._name, some, wait=True, update_filter=newer_stays)
 
     def replace(self, tenant: str, entity_ids: Sequence[UUID], points: Sequence[Point]) -> None:

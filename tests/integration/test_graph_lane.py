@@ -177,3 +177,22 @@ def test_a_rebuild_in_place_and_a_forgotten_consumer_sweep_what_postgresql_has_n
         assert (outbox.generation_of(conn, name) or 0) > wanted
     assert len(held(settings, db)) == 2
     again.close()
+
+
+def test_a_consumer_that_is_new_sweeps_what_an_earlier_one_left(
+    lane: GraphLane, settings: Settings, db: Database
+) -> None:
+    """Of the very same generation, as after ``gc`` or in another database with a copy of the installation's id."""
+    gone = seed(db, "gone")
+    settled(lane)
+    lane.close()
+    with db.tenant(T) as conn:
+        for table in ("pm_atom_link", "pm_entity"):
+            conn.execute(text(f"DELETE FROM {table} WHERE id = ANY(:ids)"), {"ids": list(gone)})
+    with db.everything() as conn:
+        conn.execute(text("DELETE FROM pm_projection"))
+        conn.execute(text("DELETE FROM pm_outbox"))
+    again = GraphLane(settings, db)
+    settled(again)
+    assert held(settings, db) == {}
+    again.close()

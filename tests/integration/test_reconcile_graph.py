@@ -150,7 +150,7 @@ def test_it_is_right_while_others_write(settings: Settings, db: Database, ask: A
         assert reconciled(settings, db).left == 0
 
 
-def test_a_server_that_is_down_is_said(settings: Settings, db: Database) -> None:
+def test_a_server_that_is_down_is_said(settings: Settings, db: Database, ask: Ask) -> None:
     seed(db, T, 1)
     with working(settings, db):
         reconciled(settings, db)

@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
 
-from pegas_memory.errors import BadSettings, ForeignCollection, PegasError, VectorsUnavailable, WrongDimension
+from pegas_memory.errors import (
+    BadSettings,
+    ForeignCollection,
+    InvalidVector,
+    PegasError,
+    VectorsUnavailable,
+    WrongDimension,
+)
 from pegas_memory.model import EmbeddingModel
 from pegas_memory.qdrant_store import ServerIndex
 from tests.contract.vector_points import MODEL, direction, everything, point
@@ -297,3 +304,12 @@ def test_each_model_has_its_own_collection(local: QdrantClient) -> None:
         assert index.count() == 1
     names = {c.name for c in local.get_collections().collections}
     assert names == {f"{ALIAS}__1", "atoms__ollama-embeddinggemma__16__1"}
+
+
+def test_points_that_the_server_refuses_are_to_blame_themselves(peer: Peer) -> None:
+    index = connected(peer.port)
+    index._ready = index._stood = True
+    for status in (400, 413, 422):
+        peer.status, peer.body = status, b"{}"
+        with pytest.raises(InvalidVector):
+            index.upsert([point(1)])
