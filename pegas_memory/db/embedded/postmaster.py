@@ -23,6 +23,7 @@ from pegas_memory.db.embedded.place import PORT, SOCKET_NAME, Place
 from pegas_memory.errors import DatabaseUnavailable
 
 READY_SECONDS = 120.0  # recovery after a crash reads up to max_wal_size
+GONE_SECONDS = 0.5  # a process has no command line for a moment while it becomes another program
 FAST_SECONDS = 30.0
 IMMEDIATE_SECONDS = 10.0
 ORPHAN_SECONDS = 2.0
@@ -203,11 +204,14 @@ def wait_until_ready(data: Path, pid: int) -> bool:
         DatabaseUnavailable: still recovering after ``READY_SECONDS``; it is left to go on.
     """
     deadline = time.monotonic() + READY_SECONDS
+    seen = time.monotonic()
     while time.monotonic() < deadline:
         written = read_pid_file(data)
         if written is not None and written.pid == pid and written.ready:
             return True
-        if not _argv0(pid):
+        if _argv0(pid):
+            seen = time.monotonic()
+        elif time.monotonic() - seen > GONE_SECONDS:
             return False
         time.sleep(locks.STEP)
     raise DatabaseUnavailable("PostgreSQL is still recovering from a crash.", "Try again in a minute.")
