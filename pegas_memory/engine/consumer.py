@@ -53,8 +53,12 @@ class Consumer:
         self._sync = None
 
     def settle(self) -> None:
+        """What was moved meanwhile is settled by whoever moved it."""
         if self._sync is not None:
-            self._sync.settle()
+            try:
+                self._sync.settle()
+            except outbox.PositionMoved:
+                self._sync = None
 
     def close(self) -> None:
         self._turn.close()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +23,7 @@ from tests.support.engines import eventually, settings_for
 from tests.support.indexed import differences, seed
 from tests.support.qdrant_peer import Peer, qdrant_peer
 
+ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect:UserWarning")
 
 
@@ -83,6 +88,48 @@ def test_a_rebuild_switches_the_alias_and_the_worker_follows(settings: Settings,
         assert collections(peer) == [alias(peer)]
         assert alias(peer).endswith("__64__2")
         seed(memory.rooms.db, memory.rooms.embedder.model, 30, first=1000)
+        eventually(lambda: caught_up(memory), "the worker writes to the new one")
+        assert differences(memory.rooms.db, target.scan) == []
+
+
+KILLED_AT_THE_SWITCH = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from pegas_memory.cli import main
+from pegas_memory.qdrant_store import ServerIndex
+switch = ServerIndex.switch
+def killed(index):
+    switch(index)
+    os.kill(os.getpid(), signal.SIGKILL)
+ServerIndex.switch = killed
+sys.argv[1:] = ["rebuild"]
+main()
+"""
+
+
+def test_killed_between_the_alias_and_the_promotion_the_next_one_goes_on(settings: Settings, peer: Peer) -> None:
+    with memory_and_worker(settings) as memory:
+        seed(memory.rooms.db, memory.rooms.embedder.model, 300)
+        eventually(lambda: caught_up(memory), "all is projected")
+        environment = {
+            **os.environ, "PEGAS_HOME": str(settings.home), "PEGAS_EMBEDDER": settings.embedder,
+            "PEGAS_DATABASE_URL": settings.database_url.get_secret_value(), "PEGAS_QDRANT_URL": settings.qdrant_url,
+        }  # fmt: skip
+        killed = subprocess.run(
+            [sys.executable, "-c", KILLED_AT_THE_SWITCH, str(ROOT)],
+            env=environment, capture_output=True, text=True, timeout=100,
+        )  # fmt: skip
+        assert killed.returncode == -signal.SIGKILL, killed
+        target = target_of(memory.rooms)
+        with memory.rooms.db.everything() as conn:
+            assert outbox.generation_of(conn, target.consumer) == 1
+        assert alias(peer).endswith("__64__2")
+        seed(memory.rooms.db, memory.rooms.embedder.model, 30, first=1000)
+        answer = memory.rebuild()
+        assert answer.vector is not None
+        assert (answer.vector.generation, answer.vector.resumed) == (2, True)
+        assert collections(peer) == [alias(peer)]
+        seed(memory.rooms.db, memory.rooms.embedder.model, 30, first=2000)
         eventually(lambda: caught_up(memory), "the worker writes to the new one")
         assert differences(memory.rooms.db, target.scan) == []
 

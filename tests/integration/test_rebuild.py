@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,11 @@ import pytest
 from pegas_memory import PegasMemory
 from pegas_memory.config import Settings
 from pegas_memory.db import outbox
+from pegas_memory.db.outbox import Backfill
 from pegas_memory.errors import VectorsUnavailable
-from pegas_memory.model import SearchRequest, StoreRequest
+from pegas_memory.model import EmbeddingModel, SearchRequest, StoreRequest
+from pegas_memory.rebuilding import fill
+from pegas_memory.rebuilding.pages import Page
 from pegas_memory.service.upkeep import target_of
 from tests.support.embedding_server import hashed_embedding_server
 from tests.support.engines import engines_of, eventually, gone, kill, settings_for
@@ -167,6 +170,33 @@ def test_killed_and_resumed_while_writes_and_searches_go_on(settings: Settings) 
         assert searched == []
         eventually(lambda: caught_up(memory), "the rest is projected")
         assert differences(db, target_of(memory.rooms).scan) == []
+
+
+@pytest.mark.slow
+def test_many_rows_are_read_by_another_process(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed, asked = fill.fed, list[int]()
+
+    def noted(url: str, model: EmbeddingModel, at: Backfill) -> Generator[Page, None, None]:
+        asked.append(at.filled)
+        return fed(url, model, at)
+
+    monkeypatch.setattr(fill, "fed", noted)
+    with PegasMemory.open(settings) as memory:
+        count = fill.FED_FROM + 500
+        seed(memory.rooms.db, memory.rooms.embedder.model, count)
+        eventually(lambda: caught_up(memory), "all is projected")
+
+        def write(number: int) -> None:
+            memory.store(StoreRequest(claim=f"Written during it: number {number} of shelf {number}."))
+
+        with meanwhile(write) as failures:
+            answer = memory.rebuild()
+        assert failures == []
+        assert asked == [0]
+        assert answer.vector is not None
+        assert answer.vector.rows >= count
+        eventually(lambda: caught_up(memory), "the rest is projected")
+        assert differences(memory.rooms.db, target_of(memory.rooms).scan) == []
 
 
 def test_the_engine_killed_after_the_switch_opens_the_new_shard(settings: Settings) -> None:

@@ -134,7 +134,7 @@ def test_what_cannot_be_mended_stays_and_is_said(memory: LocalMemory, monkeypatc
     monkeypatch.setattr("pegas_memory.rebuilding.reconcile.SETTLE_SECONDS", 1.0)
     replaced = index.replace
 
-    def down(entity_ids: list[UUID], points: list[object]) -> None:
+    def down(tenant: str, entity_ids: list[UUID], points: list[object]) -> None:
         raise VectorsUnavailable("The disk of the shard is gone.")
 
     monkeypatch.setattr(index, "replace", down)

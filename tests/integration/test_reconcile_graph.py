@@ -126,6 +126,25 @@ def test_what_a_version_guard_would_keep_is_made_anew(settings: Settings, db: Da
         assert counts(reconciled(settings, db)) == {}
 
 
+def test_edges_of_another_revision_or_of_nobody(settings: Settings, db: Database, ask: Ask) -> None:
+    _, leaves, edges = seed(db, T, 5)
+    gone = uuid4()
+    with working(settings, db):
+        assert counts(reconciled(settings, db)) == {}
+        ask("MATCH ()-[e:RELATES {id: $id}]->() SET e.revision = 0", id=str(edges[0]))
+        ask("MATCH ()-[e:RELATES {id: $id}]->() SET e.revision = 9", id=str(edges[1]))
+        ask(
+            "MATCH (n:PegasMemory {id: $id}) CREATE (m:PegasMemory:Atom) SET m = properties(n),"
+            " m.id = $gone, m.uid = n.instance + '/' + n.tenant + '/' + $gone",
+            id=str(leaves[2]),
+            gone=str(gone),
+        )
+        found = reconciled(settings, db)
+        assert counts(found) == {"behind": (1, 1), "ahead": (1, 1), "orphaned": (1, 1)}
+        assert next(kind.ids for kind in found.kinds if kind.kind == "orphaned") == (gone,)
+        assert counts(reconciled(settings, db)) == {}
+
+
 def test_it_is_right_while_others_write(settings: Settings, db: Database, ask: Ask) -> None:
     _, leaves, _ = seed(db, T, 30)
     stop = threading.Event()
