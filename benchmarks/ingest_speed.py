@@ -236,7 +236,7 @@ def main() -> int:
     chosen = arguments.parse_args()
     files = files_of(chosen.data) if chosen.data.is_dir() else []
     if not files:
-        print(f"nothing was measured: {chosen.data} holds no books (PDF, EPUB, html/); name the folder with --data")
+        report({"skipped": f"{chosen.data} holds no books (PDF, EPUB, html/)"}, as_json=chosen.json)
         return 1
     figures = {**machine(), **measure_bounded(files, chosen.limit_characters)}
     if not chosen.bundled_only:

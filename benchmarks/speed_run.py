@@ -52,10 +52,12 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 
 
 @contextmanager
-def own_home() -> Iterator[Settings]:
-    """Settings of a new, empty home; at the end its engine is stopped and the folder removed."""
+def own_home(**given: object) -> Iterator[Settings]:
+    """Settings of a new, empty home, and others as ``given``; at the end its engine is stopped and the folder
+    removed."""
     home = Path(tempfile.mkdtemp(prefix="pegas-speed-"))
-    settings = load_settings(home=home, database_url="", qdrant_url="", embedder="bundled", tenant="default")
+    own = {"home": home, "database_url": "", "qdrant_url": "", "embedder": "bundled", "tenant": "default"}
+    settings = load_settings(**(own | given))
     try:
         yield settings
     finally:
@@ -73,7 +75,13 @@ def stop_engine(settings: Settings) -> None:
 async def stdio_client(settings: Settings) -> AsyncIterator[Client]:
     """The SDK's client with a server process of its own on the home of ``settings``."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PEGAS_")}
-    environment |= {"PEGAS_HOME": str(settings.home), "PYTHONPATH": str(ROOT)}
+    environment |= {
+        "PEGAS_HOME": str(settings.home),
+        "PEGAS_INGEST_ROOTS": os.pathsep.join(map(str, settings.ingest_roots)),
+        "PEGAS_EMBEDDER": settings.embedder,
+        "PEGAS_OLLAMA_URL": settings.ollama_url,
+        "PYTHONPATH": str(ROOT),
+    }
     server = StdioServerParameters(command=sys.executable, args=[str(ROOT / "mcp_server.py")], env=environment)
     async with Client(server, read_timeout_seconds=120) as client:
         yield client

@@ -24,6 +24,8 @@ B = 0.75
 AVERAGE_LENGTH = 40.0
 """Mean number of terms of an atom; a constant so that one atom's weights never depend on others."""
 
+MAX_TERM = 200
+"""Characters; a longer run (a key, an encoded file) is no word, and PostgreSQL's index of terms refuses it."""
 _WORD = re.compile(r"[^\W_]+(?:[-_./:@#+'’][^\W_]+)*[+#]*", re.UNICODE)
 _PIECE = re.compile(r"[^\W\d_]+|\d+", re.UNICODE)
 _CAMEL = re.compile(r"(?<=[a-zа-яё0-9])(?=[A-ZА-ЯЁ])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -61,7 +63,7 @@ def _word_terms(raw: str) -> tuple[str, ...]:
     whole = fold(raw)
     pieces = [fold(p) for part in _CAMEL.split(raw) for p in _PIECE.findall(part)]
     found = [stem(whole)] if len(pieces) <= 1 else [whole, *(stem(p) for p in pieces)]
-    return tuple(term for term in found if term and term not in STOP_WORDS)
+    return tuple(term for term in found if term and len(term) <= MAX_TERM and term not in STOP_WORDS)
 
 
 def terms(text: str) -> list[str]:

@@ -159,6 +159,12 @@ def child_environment(settings: Settings) -> dict[str, str]:
     return {**os.environ, "PEGAS_HOME": str(settings.home)}
 
 
+def bare_environment(**variables: str) -> dict[str, str]:
+    """The environment for a process that gets none of ours, no setting and no key: ``variables``, and what a
+    Python may need to start at all."""
+    return {**{name: os.environ[name] for name in ("LD_LIBRARY_PATH", "TZ") if name in os.environ}, **variables}
+
+
 def prepare_native_library(**variables: str) -> None:
     """Set variables that a C library reads once, when it is loaded; what the user set stays."""
     for name, value in variables.items():

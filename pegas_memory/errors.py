@@ -12,7 +12,10 @@
     │   ├── UnsupportedKind       unsupported_kind
     │   ├── NoUsableText          no_usable_text
     │   ├── NoTextLayer           no_text_layer
+    │   ├── GarbledText           garbled_text
     │   ├── PasswordNeeded        password_needed
+    │   ├── ParserFailed          parser_failed
+    │   ├── ParserTimeout         parser_timeout
     │   ├── FetchFailed           fetch_failed
     │   ├── FetchTimeout          fetch_timeout
     │   ├── InvalidVector         invalid_vector
@@ -118,9 +121,26 @@ class NoTextLayer(InputError):
     default_hint = "The pages are images: run OCR on the file first."
 
 
+class GarbledText(InputError):
+    code = "garbled_text"
+    default_hint = "Its fonts do not say which letters they show: run OCR on the file, or find another copy."
+
+
 class PasswordNeeded(InputError):
     code = "password_needed"
     default_hint = "Save a copy of the file without its password and ingest that."
+
+
+class ParserFailed(InputError):
+    code = "parser_failed"
+    default_hint = "The file is damaged or made to do harm; nothing of it was stored. Try another copy or a part of it."
+
+
+class ParserTimeout(InputError):
+    code = "parser_timeout"
+    default_hint = (
+        "Nothing of it was stored. It is damaged, or made to do harm, or the machine is too busy: try a part, or later."
+    )
 
 
 class FetchFailed(InputError):
@@ -255,3 +275,14 @@ class RebuildRunning(Unavailable):
 class Cancelled(Unavailable):
     code = "cancelled"
     default_hint = "What was stored before stays; nothing stands half written."
+
+
+def error_of(code: str, message: str, hint: str = "") -> PegasError:
+    """The error as the class that owns ``code``, so that it can be caught as if it had been raised here."""
+    rank = [PegasError]
+    while rank:  # by generation, so that a code shared with a subclass belongs to the elder
+        for kind in rank:
+            if kind.code == code:
+                return kind(message, hint)
+        rank = [child for kind in rank for child in kind.__subclasses__()]
+    return PegasError(message, hint)

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import anyio
+import anyio.from_thread
 import mcp_types as types
 from anyio.to_thread import run_sync
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 
@@ -28,7 +30,7 @@ from pegas_memory import mcp_resources, model
 from pegas_memory.door_log import incident
 from pegas_memory.errors import InputError, PegasError
 from pegas_memory.mcp_tools import TOOLS, ToolSpec, tools_by_name, wire_form
-from pegas_memory.tool_calls import Memory
+from pegas_memory.tool_calls import Caller, Memory
 from pegas_memory.tool_params import closest, parse_arguments
 from pegas_memory.tool_schema import NOT_SHOWN
 from pegas_memory.tool_text import fitted, render, without_places
@@ -38,6 +40,7 @@ log = logging.getLogger("pegas_memory.mcp")
 
 PARALLEL_CALLS = 8
 """Service calls at a time; others wait outside the threads that read and write the transport."""
+PROGRESS_SECONDS = 0.5
 STATIC = CacheHint(ttl_ms=3_600_000, scope="public")
 
 AnswerT = TypeVar("AnswerT")
@@ -82,6 +85,23 @@ class LazyMemory:
             closing.join(seconds)
 
 
+class Listening(Caller):
+    """A client that may have sent a progress token; the SDK sends nothing to one that has not."""
+
+    def __init__(self, session: ServerSession) -> None:
+        super().__init__()
+        self._session = session
+        self._told = 0.0
+        self._again = 0.0
+
+    def hear(self, answer: model.IngestAnswer) -> None:
+        """From the call's own thread. What is told only grows, and not more than twice a second."""
+        done, now = round(answer.percent, 1), time.monotonic()
+        if done > self._told and now >= self._again:
+            self._told, self._again = done, now + PROGRESS_SECONDS
+            anyio.from_thread.run(self._session.report_progress, done, 100.0, answer.stage)
+
+
 @dataclass
 class Traffic:
     """Requests that are being answered: a transport that ends waits a moment for them."""
@@ -103,8 +123,10 @@ class MemoryApp:
         for flag in tuple(self._running):
             flag.set()
 
-    async def _in_thread(self, work: Callable[[threading.Event], AnswerT]) -> AnswerT:
-        flag = threading.Event()
+    async def _in_thread(
+        self, work: Callable[[threading.Event], AnswerT], flag: threading.Event | None = None
+    ) -> AnswerT:
+        flag = flag or threading.Event()
         self._running.add(flag)
         try:
             return await run_sync(lambda: work(flag), limiter=self._limiter, abandon_on_cancel=True)
@@ -124,14 +146,16 @@ class MemoryApp:
     async def list_tools(self, _ctx: Any, _params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[types.Tool.model_validate(wire_form(spec)) for spec in TOOLS])
 
-    async def call_tool(self, _ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(
+        self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         spec = tools_by_name().get(params.name)
         if spec is None:
             nearest = closest(params.name[:100], tools_by_name())
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool {params.name[:100]!r}. Did you mean {nearest}?")
-        return await self.run_tool(spec, params.arguments or {})
+        return await self.run_tool(spec, params.arguments or {}, Listening(ctx.session))
 
-    async def run_tool(self, spec: ToolSpec, given: Mapping[str, Any]) -> types.CallToolResult:
+    async def run_tool(self, spec: ToolSpec, given: Mapping[str, Any], caller: Caller) -> types.CallToolResult:
         """Parse, one service call in a thread, render; every failure becomes a tool error."""
         try:
             arguments = parse_arguments(spec.params, given)
@@ -144,7 +168,7 @@ class MemoryApp:
         def work(cancelled: threading.Event) -> types.CallToolResult:
             return answered(spec.name, sorted(given), lambda: use(self.memory.get(), cancelled), whole=whole)
 
-        return await self._in_thread(work)
+        return await self._in_thread(work, caller)
 
     async def list_resources(self, _ctx: Any, _params: Any) -> types.ListResourcesResult:
         return mcp_resources.resources()

@@ -38,7 +38,7 @@ def resources() -> types.ListResourcesResult:
 
 def templates() -> types.ListResourceTemplatesResult:
     said = {
-        "atom": "One memory, whole, with citations.",
+        "atom": "One memory, whole, with its citations and the passages around them.",
         "document": "One document: title, address, size, language.",
         "gap": "One research gap.",
     }
@@ -74,7 +74,8 @@ def _atom(memory: Memory, atom_id: UUID) -> str:
     results = memory.search(model.SearchRequest(ids=(atom_id,), limit=1)).results
     if not results:
         raise NotFound("There is no memory with this id.")
-    return _json(model.to_json(results[0]))
+    passages = memory.opened(atom_id).passages
+    return _json({**model.to_json(results[0]), "passages": model.to_json(passages)})
 
 
 def _document(memory: Memory, doc_id: UUID) -> str:

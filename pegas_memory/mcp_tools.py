@@ -185,10 +185,10 @@ TOOLS: tuple[ToolSpec, ...] = (
         "claim. For one claim use memory_store, for a code base memory_store_code. Long work answers with a job_id; "
         "pass it back alone to ask again.",
         (
-            Param("source", Text(), "URL, file or folder", ""),
+            Param("source", Text(), "URL, file, folder or pattern (docs/**/*.md)", ""),
             Param("text", Text(), "The document itself, instead of source", ""),
             Param("title", Text(), "Title", ""),
-            Param("kind", Choice(("auto", *model.DocumentKind)), "web: main text; html: whole page", "auto"),
+            Param("kind", Choice(("auto", *model.DocumentKind)), "web: main text; html: all; code_repo: code", "auto"),
             Param("authority", UNIT, "Trust in the source", None),
             TAGS_SET,
             METADATA,

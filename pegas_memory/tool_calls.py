@@ -36,11 +36,18 @@ class Memory(Protocol):
         self, status: model.GapStatus, limit: int, tags: tuple[str, ...] = (), cursor: str = ""
     ) -> model.GapPage: ...
     def document(self, doc_id: UUID) -> Mapping[str, Any]: ...
+    def opened(self, some_id: UUID) -> model.OpenedMemory: ...
     def verify(self, request: model.VerifyRequest) -> model.VerifyAnswer: ...
     def query_graph(self, request: model.GraphRequest) -> model.GraphAnswer: ...
     def doctor(self) -> Sequence[model.Check]: ...
     def tenants(self) -> Sequence[model.TenantState]: ...
     def delete_tenant(self, name: str, reason: str) -> model.TenantDeleted: ...
+
+
+class Caller(Event):
+    """Who waits for an answer; set when it gave up. ``hear`` is told how far long work has come."""
+
+    def hear(self, answer: model.IngestAnswer) -> None: ...
 
 
 Use = Callable[[Memory, Event], Any]
@@ -115,12 +122,17 @@ def ingest(args: Arguments) -> Use:
         return _job(job_id, args)
     if args["action"]:
         raise InvalidParameter("`action` needs the `job_id` that it acts on.", "Pass the job_id of an earlier answer.")
+    request = ingest_request(args)
+    return lambda memory, caller: memory.ingest(request, on_progress=_told(caller))
+
+
+def ingest_request(args: Arguments) -> model.IngestRequest:
     if bool(args["source"].strip()) == bool(args["text"]):
         raise InvalidParameter(
             "Give either `source` or `text`." if not args["text"] else "`source` and `text` cannot be combined.",
             "`source` is a URL, file or folder; `text` is the document itself.",
         )
-    request = model.IngestRequest(
+    return model.IngestRequest(
         source=args["source"],
         text=args["text"],
         title=args["title"],
@@ -133,15 +145,16 @@ def ingest(args: Arguments) -> Use:
         snippet=args["snippet"],
         wait=args["wait"],
     )
-    return lambda memory, cancelled: memory.ingest(request, on_progress=_stopping_at(cancelled))
 
 
-def _stopping_at(cancelled: Event) -> Callable[[model.IngestAnswer], None]:
-    """Ends the wait, not the job: a client that gives up can ask for the job later."""
+def _told(caller: Event) -> Callable[[model.IngestAnswer], None]:
+    """Tells the caller of the job. One that gave up ends the wait, not the job: it can ask for that later."""
 
     def look(answer: model.IngestAnswer) -> None:
-        if cancelled.is_set():
+        if caller.is_set():
             raise Cancelled("The call was cancelled; its job goes on.", f"Ask with job_id={answer.job_id}.")
+        if isinstance(caller, Caller):
+            caller.hear(answer)
 
     return look
 

@@ -185,8 +185,7 @@ def _(answer: model.IngestAnswer) -> str:
         lines.append(f"document {answer.doc_id}: {_line(answer.document.title or answer.document.uri, 160)} ({size})")
     counts = answer.atoms
     if answer.state in (model.JobState.QUEUED, model.JobState.RUNNING):
-        progress = json.dumps(model.to_json(answer.progress), ensure_ascii=False) if answer.progress else ""
-        lines += [f"progress: {progress}"] if progress else []
+        lines += [f"progress: {answer.percent:.0f} %, {answer.stage}"] if answer.progress else []
         lines.append(f'Ask again with memory_ingest(job_id="{answer.job_id}"); action="cancel" stops it.')
     else:
         lines.append(

@@ -16,7 +16,7 @@ from uuid import UUID
 import msgpack
 import numpy as np
 
-from pegas_memory.errors import PegasError
+from pegas_memory.errors import PegasError, error_of
 from pegas_memory.model import (
     ArmHits,
     EmbeddingModel,
@@ -216,15 +216,5 @@ def error_out(error: PegasError) -> dict[str, str]:
 def error_in(value: Any) -> PegasError:
     """The error as the class that owns its code, so that it can be caught as if raised here."""
     fields = value if isinstance(value, Mapping) else {}
-    kind = _by_code().get(str(fields.get("code", "")), PegasError)
-    return kind(str(fields.get("message", "The engine answered with an error.")), str(fields.get("hint", "")))
-
-
-def _by_code() -> dict[str, type[PegasError]]:
-    found: dict[str, type[PegasError]] = {}
-    rank = [PegasError]
-    while rank:  # by generation, so that a code shared with a subclass belongs to the elder
-        for kind in rank:
-            found.setdefault(kind.code, kind)
-        rank = [child for kind in rank for child in kind.__subclasses__()]
-    return found
+    said = str(fields.get("message", "The engine answered with an error."))
+    return error_of(str(fields.get("code", "")), said, str(fields.get("hint", "")))

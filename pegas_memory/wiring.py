@@ -22,9 +22,12 @@ from pegas_memory.memgraph_store import GraphReader, GraphStore, Server
 from pegas_memory.model import (
     ArmHits,
     Check,
+    CitationCheck,
     ContextAnswer,
     ContextRequest,
     Dense,
+    DocumentKind,
+    DocumentPage,
     Edge,
     EdgeFilter,
     GapAnswer,
@@ -37,6 +40,7 @@ from pegas_memory.model import (
     IngestAnswer,
     IngestRequest,
     NodeRef,
+    OpenedMemory,
     SearchAnswer,
     SearchFilter,
     SearchRequest,
@@ -59,6 +63,7 @@ from pegas_memory.service import (
     health,
     library,
     memory,
+    reading_room,
     renewal,
     tenants,
     upkeep,
@@ -66,6 +71,7 @@ from pegas_memory.service import (
 )
 from pegas_memory.service.archive import Archived, OnRows
 from pegas_memory.service.library import LONGEST_WAIT, OnProgress
+from pegas_memory.service.reading_room import OnDocuments
 from pegas_memory.service.renewal import Collected, ReembedAnswer
 from pegas_memory.service.rooms import OpenRooms
 from pegas_memory.service.upkeep import OnFilled, OutboxState, RebuildAnswer
@@ -140,6 +146,18 @@ class PegasMemory:
 
     def document(self, doc_id: UUID) -> dict[str, Any]:
         return library.document(self.rooms, self.tenant, doc_id)
+
+    def opened(self, some_id: UUID) -> OpenedMemory:
+        """A memory with the passages that support it; an id of another kind says what it is."""
+        return reading_room.opened(self.rooms, self.tenant, some_id)
+
+    def documents(
+        self, *, kind: DocumentKind | None = None, tags: Sequence[str] = (), limit: int = 50, cursor: str = ""
+    ) -> DocumentPage:
+        return reading_room.listed(self.rooms, self.tenant, kind=kind, tags=tags, limit=limit, cursor=cursor)
+
+    def check_citations(self, on_documents: OnDocuments | None = None) -> CitationCheck:
+        return reading_room.check(self.rooms, self.tenant, on_documents)
 
     def add_gap(self, request: GapRequest) -> GapChange:
         return gaps.put(self.rooms, self.tenant, request)

@@ -17,9 +17,10 @@ from pegas_memory.errors import PegasError
 log = logging.getLogger(__name__)
 
 OUTBOX, JOB = "pegas_outbox", "pegas_job"
-JOB_LANES = 2
-"""Jobs at a time: one that is long, or hangs and does not hear its cancel, holds up no short one of somebody
-else. Not more: reading and embedding are bound by the processor, which searches need too."""
+JOB_LANES = 3
+"""Jobs at a time: one that is long, or hangs and does not hear its cancel, holds up no short one. Two of them are
+the most that one tenant gets (``pipeline.jobs.MOST_OF_ONE``), so that others always find a lane. Not more: reading
+and embedding are bound by the processor, which searches need too."""
 TICK_SECONDS = 1.0
 UPKEEP_SECONDS = 60.0
 LONGEST_PAUSE = 15.0

@@ -14,7 +14,7 @@ import typer
 from pegas_memory.config import Settings
 from pegas_memory.door_log import incident
 from pegas_memory.errors import InvalidParameter, PegasError
-from pegas_memory.model import Check, StatsAnswer, to_json
+from pegas_memory.model import MAX_CARRIED_BYTES, Check, StatsAnswer, to_json
 from pegas_memory.tool_text import render
 
 USAGE, FAILED = 2, 1
@@ -66,6 +66,10 @@ class Speaker:
             self.line(json.dumps({"error": {"code": code, "message": message, "hint": ""}}))
         else:
             self.note(f"error: {message} [{code}]")
+
+    def stdin_bytes(self) -> bytes:
+        """All of stdin, up to one byte more than a document may have."""
+        return sys.stdin.buffer.read(MAX_CARRIED_BYTES + 1)
 
     def stdin_text(self) -> str:
         """All of stdin as text. Raises ``InvalidParameter`` for what is not UTF-8."""

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.config import Settings, load_settings
 from pegas_memory.door_log import log_to
-from pegas_memory.errors import PegasError
+from pegas_memory.errors import EmptyText, PegasError
 from pegas_memory.mcp_tools import tools_by_name
 from pegas_memory.model import Check, IngestAnswer, JobState
-from pegas_memory.tool_calls import Memory
+from pegas_memory.tool_calls import Memory, ingest_request
 from pegas_memory.tool_params import parse_arguments
 from pegas_memory.tool_text import render
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pegas_memory import PegasMemory
 
 POLL_SECONDS = 0.5
+STDIN = "-"
 RUNNING = (JobState.QUEUED, JobState.RUNNING)
 
 
@@ -68,15 +70,20 @@ def call(speaker: Speaker, tool: str, given: Mapping[str, Any]) -> None:
 
 def ingest_all(speaker: Speaker, sources: Sequence[str], given: Mapping[str, Any]) -> bool:
     """Ingest each source to its end, one after the other; False when one of them failed."""
-    spec = tools_by_name()["memory_ingest"]
-    asked = [{**given, **_source(speaker, source), "wait": False} for source in sources]
-    uses = [spec.call(parse_arguments(spec.params, one)) for one in asked]
+    params = tools_by_name()["memory_ingest"].params
+    requests = [
+        replace(
+            ingest_request(parse_arguments(params, {**given, "source": _source(source), "wait": False})),
+            **_read(speaker, source),
+        )
+        for source in sources
+    ]
     ended: list[Any] = []
     good = True
     with opened() as (memory, _), _progress(speaker, sources) as show:
-        for source, use in zip(sources, uses, strict=True):
+        for source, request in zip(sources, requests, strict=True):
             try:
-                answer = _to_the_end(memory, use(memory, Event()), show, speaker)
+                answer = _to_the_end(memory, memory.ingest(request), show, speaker)
             except PegasError as error:
                 good = False
                 said = {"code": error.code, "message": error.message, "hint": error.hint}
@@ -93,12 +100,18 @@ def ingest_all(speaker: Speaker, sources: Sequence[str], given: Mapping[str, Any
     return good
 
 
-def _source(speaker: Speaker, source: str) -> dict[str, Any]:
-    if source == "-":
-        return {"text": speaker.stdin_text()}
-    if "://" in source:
-        return {"source": source}
-    return {"source": str(Path(source).expanduser().absolute())}
+def _source(source: str) -> str:
+    return source if source == STDIN or "://" in source else str(Path(source).expanduser().absolute())
+
+
+def _read(speaker: Speaker, source: str) -> dict[str, Any]:
+    """In the place of ``-``: the bytes on stdin, whatever kind of document they are."""
+    if source != STDIN:
+        return {}
+    data = speaker.stdin_bytes()
+    if not data.strip():
+        raise EmptyText("stdin is empty.", "Pipe a document into the command.")
+    return {"source": "", "data": data}
 
 
 def _to_the_end(
@@ -124,7 +137,7 @@ def _to_the_end(
 def _progress(speaker: Speaker, sources: Sequence[str]) -> Iterator[Callable[[IngestAnswer], None]]:
     """A bar on stderr when that is a terminal; a function that does nothing otherwise."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal or speaker.as_json:
@@ -134,16 +147,19 @@ def _progress(speaker: Speaker, sources: Sequence[str]) -> Iterator[Callable[[In
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
-        MofNCompleteColumn(),
+        TaskProgressColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("ingesting", total=len(sources))
+        task = progress.add_task("waiting", total=100.0 * len(sources))
+        ended = 0
 
         def show(answer: IngestAnswer) -> None:
-            said = ", ".join(f"{name} {value}" for name, value in answer.progress.items())
-            progress.update(task, description=f"{answer.state} {said}".strip())
-            if answer.state not in RUNNING:
-                progress.advance(task)
+            nonlocal ended
+            over = answer.state not in RUNNING
+            which = f"{min(ended + 1, len(sources))}/{len(sources)} " if len(sources) > 1 else ""
+            done = 100.0 * ended + (100.0 if over else answer.percent)
+            progress.update(task, completed=done, description=f"{which}{answer.stage}")
+            ended += over
 
         yield show

@@ -102,7 +102,7 @@ def context(
 
 @app.command()
 def ingest(
-    sources: Annotated[list[str], typer.Argument(help="Files, folders or URLs; - reads text from stdin.")],
+    sources: Annotated[list[str], typer.Argument(help="Files, folders, patterns or URLs; - reads stdin.")],
     title: Annotated[str, typer.Option(help="Title.")] = "",
     kind: Annotated[str, typer.Option(help=f"auto, {', '.join(model.DocumentKind)}.")] = "",
     tag: Tags = None,
@@ -156,4 +156,5 @@ def run(arguments: list[str]) -> int:
 
 import pegas_memory.cli.archive_verbs  # noqa: E402  (its verbs come after these)
 import pegas_memory.cli.judging_verbs  # noqa: E402
+import pegas_memory.cli.reading_verbs  # noqa: E402
 import pegas_memory.cli.upkeep_verbs  # noqa: E402, F401

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import Connection, text
 
 from pegas_memory.db.ids import new_id
-from pegas_memory.model import Citation, Locator
+from pegas_memory.model import Citation, Locator, to_json
 from pegas_memory.text import sha256
 
 
@@ -43,7 +43,7 @@ def add(conn: Connection, tenant: str, atom_id: UUID, new: NewCitation) -> bool:
             {
                 **_row(atom_id, new),
                 "tenant": tenant,
-                "locator": json.dumps(_located(new.locator), ensure_ascii=False),
+                "locator": json.dumps(to_json(new.locator) or {}, ensure_ascii=False),
             },
         ).scalar_one()
     )
@@ -52,7 +52,7 @@ def add(conn: Connection, tenant: str, atom_id: UUID, new: NewCitation) -> bool:
 def add_to_new(conn: Connection, tenant: str, new: Sequence[tuple[UUID, Sequence[NewCitation]]]) -> None:
     """Add the citations of atoms that this transaction made, as one statement; one said twice counts once."""
     rows = [
-        {**_row(atom_id, citation), "locator": _located(citation.locator)}
+        {**_row(atom_id, citation), "locator": to_json(citation.locator) or {}}
         for atom_id, cited in new
         for citation in cited
     ]
@@ -78,18 +78,6 @@ def _row(atom_id: UUID, new: NewCitation) -> dict[str, object]:
         "locator_text": new.shown_locator,
         "quote": new.quote,
         "citation_hash": sha256(new.quote, "" if new.quote else new.shown_locator),
-    }
-
-
-def _located(at: Locator | None) -> dict[str, object]:
-    if at is None:
-        return {}
-    return {
-        "start": at.start,
-        "end": at.end,
-        "page": at.page,
-        "chapter": at.chapter,
-        "headings": list(at.headings),
     }
 
 
@@ -159,11 +147,11 @@ def drop_outdated(conn: Connection, tenant: str, doc_id: UUID) -> list[UUID]:
 
 
 def without_support(conn: Connection, tenant: str, atom_ids: Sequence[UUID]) -> list[UUID]:
-    """Those of the atoms that no citation supports."""
+    """Those of the atoms that no citation supports; one that was stored without a source stands by itself."""
     rows = conn.execute(
         text(
-            "SELECT a.id FROM pm_atom a WHERE a.tenant = :tenant AND a.id = ANY(:ids) AND NOT EXISTS"
-            " (SELECT FROM pm_citation c WHERE c.tenant = a.tenant AND c.atom_id = a.id) ORDER BY a.id"
+            "SELECT a.id FROM pm_atom a WHERE a.tenant = :tenant AND a.id = ANY(:ids) AND a.doc_id IS NOT NULL"
+            " AND NOT EXISTS (SELECT FROM pm_citation c WHERE c.tenant = a.tenant AND c.atom_id = a.id) ORDER BY a.id"
         ),
         {"tenant": tenant, "ids": list(atom_ids)},
     ).scalars()

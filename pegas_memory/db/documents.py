@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
 
+from pegas_memory.db import outbox
 from pegas_memory.db.ids import new_id
-from pegas_memory.model import Chunk, DocumentKind, Metadata
+from pegas_memory.model import Chunk, DocumentKind, Metadata, to_json
 from pegas_memory.text import sha256
 
 DEFAULT_AUTHORITY = 0.5
@@ -33,6 +35,19 @@ class NewDocument:
     metadata: Metadata = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     occurred_at: datetime | None = None
+    fetch_etag: str = ""
+    fetch_last_modified: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a caller says of a document whose bytes are known; None leaves it as it is."""
+
+    title: str | None = None
+    tags: tuple[str, ...] | None = None
+    metadata: Metadata | None = None
+    authority: float | None = None
+    occurred_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +64,11 @@ class DocumentRow:
     pages: int | None
     revision: int
     ingested_at: datetime | None
+    retracted_at: datetime | None
     created_at: datetime
+    metadata: Mapping[str, Any]
+    fetch_etag: str
+    fetch_last_modified: str
 
     def same_as(self, content_hash: str, distilled_by: str) -> bool:
         """Whether reading these bytes, distilled this way, would change nothing."""
@@ -111,15 +130,17 @@ def put(conn: Connection, tenant: str, new: NewDocument) -> DocumentRow:
     row = conn.execute(
         text(
             f"""INSERT INTO pm_document AS d (tenant, id, kind, uri, title, authority, content_hash, distilled_by, body,
-                language, characters, pages, tags, metadata, warnings, occurred_at)
+                language, characters, pages, tags, metadata, warnings, occurred_at, fetch_etag, fetch_last_modified)
             VALUES (:tenant, :id, :kind, :uri, :title, coalesce(:authority, {DEFAULT_AUTHORITY}), :hash, :distilled_by,
-                :body, :language, :characters, :pages, :tags, CAST(:metadata AS jsonb), :warnings, :occurred_at)
+                :body, :language, :characters, :pages, :tags, CAST(:metadata AS jsonb), :warnings, :occurred_at,
+                :etag, :last_modified)
             ON CONFLICT (tenant, uri) DO UPDATE SET kind = excluded.kind, title = excluded.title,
                 authority = coalesce(:authority, d.authority), content_hash = excluded.content_hash,
                 distilled_by = excluded.distilled_by,
                 body = excluded.body, language = excluded.language, characters = excluded.characters,
                 pages = excluded.pages, tags = excluded.tags, metadata = excluded.metadata,
                 warnings = excluded.warnings, occurred_at = excluded.occurred_at, revision = d.revision + 1,
+                fetch_etag = excluded.fetch_etag, fetch_last_modified = excluded.fetch_last_modified,
                 ingested_at = NULL, retracted_at = NULL, updated_at = clock_timestamp()
             RETURNING {_COLUMNS}"""
         ),
@@ -140,6 +161,8 @@ def put(conn: Connection, tenant: str, new: NewDocument) -> DocumentRow:
             "metadata": json.dumps(new.metadata, ensure_ascii=False),
             "warnings": list(new.warnings),
             "occurred_at": new.occurred_at,
+            "etag": new.fetch_etag,
+            "last_modified": new.fetch_last_modified,
         },
     ).one()
     return DocumentRow(*row)
@@ -171,16 +194,7 @@ def replace_chunks(
                 "doc_id": doc_id,
                 "position": chunk.position,
                 "text": chunk.text,
-                "locator": json.dumps(
-                    {
-                        "start": chunk.locator.start,
-                        "end": chunk.locator.end,
-                        "page": chunk.locator.page,
-                        "chapter": chunk.locator.chapter,
-                        "headings": list(chunk.locator.headings),
-                    },
-                    ensure_ascii=False,
-                ),
+                "locator": json.dumps(to_json(chunk.locator), ensure_ascii=False),
                 "hash": chunk_hash,
             }
         )
@@ -193,6 +207,70 @@ def replace_chunks(
             rows,
         )
     return ids
+
+
+def chunk_ids(conn: Connection, tenant: str, doc_id: UUID) -> list[UUID]:
+    """In the order of their positions."""
+    rows = conn.execute(
+        text("SELECT id FROM pm_chunk WHERE tenant = :tenant AND doc_id = :doc_id ORDER BY position"),
+        {"tenant": tenant, "doc_id": doc_id},
+    ).scalars()
+    return list(rows)
+
+
+def describe(conn: Connection, tenant: str, doc_id: UUID, new: Described) -> bool:
+    """Write what the caller says of a document whose text is unchanged; tags and metadata reach its atoms as
+    well, beside those that they have. False when it says nothing new."""
+    bound = {
+        "tenant": tenant,
+        "id": doc_id,
+        "title": new.title,
+        "tags": None if new.tags is None else list(new.tags),
+        "metadata": json.dumps(new.metadata or {}, ensure_ascii=False),
+        "authority": new.authority,
+        "occurred_at": new.occurred_at,
+    }
+    changed = conn.execute(text(_DESCRIBE), bound).one_or_none()
+    retold = list(conn.execute(text(_RETELL), bound).scalars()) if new.tags or new.metadata else []
+    outbox.enqueue(conn, tenant, "atom", retold)
+    return changed is not None or bool(retold)
+
+
+_DESCRIBE = """UPDATE pm_document d SET title = n.title, tags = n.tags, metadata = n.metadata, authority = n.authority,
+        occurred_at = n.occurred_at, updated_at = clock_timestamp()
+    FROM (SELECT coalesce(:title, title) AS title, coalesce(CAST(:tags AS text[]), tags) AS tags,
+            metadata || CAST(:metadata AS jsonb) AS metadata, coalesce(:authority, authority) AS authority,
+            coalesce(CAST(:occurred_at AS timestamptz), occurred_at) AS occurred_at
+        FROM pm_document WHERE tenant = :tenant AND id = :id) n
+    WHERE d.tenant = :tenant AND d.id = :id AND (d.title, d.tags, d.metadata, d.authority, d.occurred_at)
+        IS DISTINCT FROM (n.title, n.tags, n.metadata, n.authority, n.occurred_at) RETURNING d.id"""
+_RETELL = """WITH cited AS (
+        SELECT a.id, a.tags, a.metadata FROM pm_atom a WHERE a.tenant = :tenant
+        AND a.id IN (SELECT c.atom_id FROM pm_citation c WHERE c.tenant = :tenant AND c.doc_id = :id)
+        AND NOT (a.tags @> coalesce(CAST(:tags AS text[]), '{}') AND a.metadata @> CAST(:metadata AS jsonb))
+        ORDER BY a.id FOR UPDATE),
+    told AS (
+        UPDATE pm_atom a SET revision = a.revision + 1, updated_at = clock_timestamp(),
+            metadata = CASE WHEN a.doc_id = :id THEN a.metadata || CAST(:metadata AS jsonb)
+                ELSE CAST(:metadata AS jsonb) || a.metadata END,
+            tags = a.tags || ARRAY(SELECT t FROM unnest(CAST(:tags AS text[])) t WHERE t <> ALL(a.tags))
+        FROM cited c WHERE a.tenant = :tenant AND a.id = c.id RETURNING a.id, a.revision)
+    INSERT INTO pm_revision (tenant, id, entity_type, entity_id, revision, change, before)
+    SELECT :tenant, gen_random_uuid(), 'atom', t.id, t.revision, 'described again',
+        jsonb_build_object('tags', c.tags, 'metadata', c.metadata)
+    FROM told t JOIN cited c ON c.id = t.id RETURNING entity_id"""
+
+
+def retracted_claims(conn: Connection, tenant: str, doc_id: UUID) -> int:
+    """How many claims that came from the document are hidden by a verdict."""
+    found = conn.execute(
+        text(
+            "SELECT count(*) FROM pm_atom WHERE tenant = :tenant AND doc_id = :id"
+            " AND retracted_at IS NOT NULL AND superseded_at IS NULL"
+        ),
+        {"tenant": tenant, "id": doc_id},
+    )
+    return int(found.scalar_one())
 
 
 def mark_ingested(conn: Connection, tenant: str, doc_id: UUID) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,6 +28,8 @@ class JobRow:
     state: JobState
     payload: Mapping[str, Any]
     progress: Mapping[str, Any]
+    checkpoint: Mapping[str, Any]
+    """How far the work has come, written with the work."""
     result: Mapping[str, Any]
     error: Mapping[str, Any]
     attempts: int
@@ -37,11 +39,14 @@ class JobRow:
 
     @property
     def tries(self) -> int:
-        """Attempts since the job was last queued by its caller."""
-        return self.attempts - int(self.payload.get("attempts_before", 0))
+        """Attempts since the job was last queued by its caller, or last moved on."""
+        before = int(self.payload.get("attempts_before", 0))
+        return self.attempts - max(before, int(self.checkpoint.get("attempts_before", 0)))
 
 
 _COLUMNS = ", ".join(JobRow.__dataclass_fields__)
+_SHOWN = _COLUMNS.replace("payload", "'{}'::jsonb AS payload")
+"""Without what is to be read, which may be 100 MB."""
 
 
 def _job(row: Any) -> JobRow:
@@ -62,28 +67,44 @@ def create(conn: Connection, tenant: str, kind: str, payload: Mapping[str, Any])
 def _json(value: Mapping[str, Any]) -> str:
     """As jsonb takes it: a text from outside may hold a NUL or half a surrogate pair, and no job may hang on
     how it failed."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode().replace("\\u0000", "")
+    return json.dumps(_storable(value), ensure_ascii=False)
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\x00", "").encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_storable(str(name)): _storable(item) for name, item in value.items()}
+    return [_storable(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _wake(conn: Connection) -> None:
     conn.execute(text("SELECT pg_notify(:channel, '')"), {"channel": JOB_CHANNEL})
 
 
-def claim(conn: Connection, worker: str) -> JobRow | None:
-    """The oldest waiting job, or one whose worker has gone quiet; it is then this worker's."""
+_WAITS = f"""(j.state = 'queued' OR (j.state = 'running' AND (j.heartbeat_at IS NULL
+    OR j.heartbeat_at < clock_timestamp() - interval '{ABANDONED_AFTER}')))"""
+
+
+def claim(conn: Connection, worker: str, served: Sequence[str] = (), most_of_one: int = 1_000) -> JobRow | None:
+    """A waiting job, or one whose worker has gone quiet; it is then this worker's. The tenant with the fewest
+    running jobs comes first, of these the one that stands earliest in ``served`` (or not at all), of its jobs the
+    oldest. None of a tenant for which this worker runs ``most_of_one`` already."""
     row = conn.execute(
         text(
-            f"""UPDATE pm_job SET state = 'running', taken_by = :worker, attempts = attempts + 1,
+            f"""WITH busy AS (
+                SELECT j.tenant, count(*) AS everywhere, count(*) FILTER (WHERE j.taken_by = :worker) AS here
+                FROM pm_job j WHERE j.state = 'running' AND NOT {_WAITS} GROUP BY j.tenant)
+            UPDATE pm_job SET state = 'running', taken_by = :worker, attempts = attempts + 1,
                 started_at = coalesce(started_at, clock_timestamp()), heartbeat_at = clock_timestamp()
             WHERE (tenant, id) IN (
-                SELECT tenant, id FROM pm_job
-                WHERE state = 'queued'
-                   OR (state = 'running' AND (heartbeat_at IS NULL
-                       OR heartbeat_at < clock_timestamp() - interval '{ABANDONED_AFTER}'))
-                ORDER BY created_at, id LIMIT 1 FOR UPDATE SKIP LOCKED)
+                SELECT j.tenant, j.id FROM pm_job j LEFT JOIN busy b ON b.tenant = j.tenant
+                WHERE j.state IN ('queued', 'running') AND {_WAITS} AND coalesce(b.here, 0) < :most_of_one
+                ORDER BY coalesce(b.everywhere, 0), coalesce(array_position(CAST(:served AS text[]), j.tenant), 0),
+                    j.created_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED)
             RETURNING {_COLUMNS}"""
         ),
-        {"worker": worker},
+        {"worker": worker, "served": list(served), "most_of_one": most_of_one},
     ).one_or_none()
     return _job(row) if row else None
 
@@ -107,21 +128,61 @@ def heartbeat(conn: Connection, job: JobRow, progress: Mapping[str, Any] | None 
     return row is None or bool(row[0])
 
 
+def save(conn: Connection, job: JobRow, checkpoint: Mapping[str, Any]) -> bool:
+    """Note in the caller's transaction how far the work has come; False when it is no longer this worker's."""
+    return bool(
+        conn.execute(
+            text(
+                "UPDATE pm_job SET checkpoint = CAST(:checkpoint AS jsonb) WHERE tenant = :tenant AND id = :id"
+                " AND state = 'running' AND attempts = :attempts"
+            ),
+            {
+                "tenant": job.tenant,
+                "id": job.id,
+                "attempts": job.attempts,
+                "checkpoint": _json({**checkpoint, "attempts_before": job.attempts - 1}),
+            },
+        ).rowcount
+    )
+
+
+def stopped(conn: Connection, job: JobRow) -> bool:
+    """Whether the job was asked to stop, or is no longer this worker's."""
+    found = conn.execute(
+        text(
+            "SELECT FROM pm_job WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"
+            " AND NOT cancel_requested"
+        ),
+        {"tenant": job.tenant, "id": job.id, "attempts": job.attempts},
+    )
+    return found.first() is None
+
+
+def cancel_requested(conn: Connection, job: JobRow) -> bool:
+    found = conn.execute(
+        text("SELECT FROM pm_job WHERE tenant = :tenant AND id = :id AND cancel_requested"),
+        {"tenant": job.tenant, "id": job.id},
+    )
+    return found.first() is not None
+
+
 def finish(
     conn: Connection,
     job: JobRow,
     state: JobState,
     *,
+    progress: Mapping[str, Any] | None = None,
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> None:
-    """End the job, if nobody else ended it meanwhile. Its text is dropped when it is done, since it is never run
-    again from it, and the proxy's address always, since that may hold a password."""
+    """End the job, if nobody else ended it meanwhile. Its text or bytes are dropped when it is done, since it is
+    never run again from them, and the proxy's address always, since that may hold a password."""
     conn.execute(
         text(
             """UPDATE pm_job SET state = :state, finished_at = clock_timestamp(), heartbeat_at = clock_timestamp(),
                 result = CAST(:result AS jsonb), error = CAST(:error AS jsonb),
-                payload = CASE WHEN :state = 'done' THEN payload - 'text' ELSE payload END - 'proxy_url'
+                progress = coalesce(CAST(:progress AS jsonb), progress),
+                payload = CASE WHEN :state = 'done' THEN payload - '{text,data}'::text[] ELSE payload END - 'proxy_url'
             WHERE tenant = :tenant AND id = :id AND state = 'running' AND attempts = :attempts"""
         ),
         {
@@ -129,6 +190,7 @@ def finish(
             "id": job.id,
             "attempts": job.attempts,
             "state": state.value,
+            "progress": None if progress is None else _json(progress),
             "result": _json(result or {}),
             "error": _json(error or {}),
         },
@@ -166,14 +228,14 @@ def release(conn: Connection, job: JobRow) -> None:
 
 def find(conn: Connection, tenant: str, job_id: UUID) -> JobRow | None:
     row = conn.execute(
-        text(f"SELECT {_COLUMNS} FROM pm_job WHERE tenant = :tenant AND id = :id"), {"tenant": tenant, "id": job_id}
+        text(f"SELECT {_SHOWN} FROM pm_job WHERE tenant = :tenant AND id = :id"), {"tenant": tenant, "id": job_id}
     ).one_or_none()
     return _job(row) if row else None
 
 
 def latest(conn: Connection, tenant: str, limit: int) -> list[JobRow]:
     rows = conn.execute(
-        text(f"SELECT {_COLUMNS} FROM pm_job WHERE tenant = :tenant ORDER BY created_at DESC, id DESC LIMIT :limit"),
+        text(f"SELECT {_SHOWN} FROM pm_job WHERE tenant = :tenant ORDER BY created_at DESC, id DESC LIMIT :limit"),
         {"tenant": tenant, "limit": limit},
     ).all()
     return [_job(row) for row in rows]

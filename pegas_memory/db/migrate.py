@@ -10,7 +10,7 @@ from sqlalchemy import Connection, create_engine, event, text
 from pegas_memory.db.session import _prepare_connection, translated
 from pegas_memory.errors import ForeignSchema, SchemaTooNew, WrongPostgresVersion
 
-HEAD = "0002"
+HEAD = "0003"
 VERSION_TABLE = "pegas_schema_version"
 OLDEST_POSTGRES = 150_000
 _LOCK = 0x7065676173  # "pegas"

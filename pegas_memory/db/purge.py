@@ -208,13 +208,16 @@ def forget_jobs(conn: Connection, tenant: str, document: DocumentRow) -> None:
 
 _WITHOUT_WORDS = """error = CASE WHEN error = '{}' THEN error ELSE jsonb_build_object('code', error->'code', 'message',
     'What it was about was purged.', 'hint', '') END"""
-_FORGET_JOB = f"""UPDATE pm_job SET payload = '{{"purged": true}}', progress = progress - '{{title,file}}'::text[],
+_FORGET_JOB = f"""UPDATE pm_job SET payload = '{{"purged": true}}', checkpoint = '{{}}',
+        progress = progress - '{{title,file}}'::text[],
         result = result - '{{document,warnings,doc_id}}'::text[], {_WITHOUT_WORDS},
         state = CASE WHEN state IN ('queued', 'running') THEN 'cancelled' ELSE state END,
         finished_at = coalesce(finished_at, clock_timestamp())
     WHERE tenant = :tenant AND kind = 'ingest' AND NOT (payload->>'source' = ANY(:folders)) AND (
         result->>'doc_id' = :doc_id OR payload->>'source' IN (:uri, nullif(:path, ''))
-        OR 'text:' || left(encode(sha256(convert_to(payload->>'text', 'UTF8')), 'hex'), 32) = :uri)"""
+        OR 'text:' || left(encode(sha256(convert_to(payload->>'text', 'UTF8')), 'hex'), 32) = :uri
+        OR 'stdin:' || left(encode(sha256(decode(payload->>'data', 'base64')), 'hex'), 32) = :uri)"""
 _FORGET_FOLDER = f"""UPDATE pm_job SET progress = progress - '{{title,file}}'::text[],
+        checkpoint = checkpoint - '{{uri,last}}'::text[],
         result = result - '{{document,warnings,doc_id}}'::text[], {_WITHOUT_WORDS}
     WHERE tenant = :tenant AND kind = 'ingest' AND payload->>'source' = ANY(:folders)"""

@@ -4,13 +4,15 @@ What becomes of each block: a paragraph gives its sentences that stand alone, a 
 with a pronoun or connective joined to the one before (``prose``); a list gives one claim together with
 its lead-in, or its items that are whole sentences or definitions; a table, a code block, a rule gives
 one atom each. Headings, questions, navigation, references to other places and fragments give nothing.
-Exact repeats in one document are given once. A document with text but without a single claim falls
+Exact repeats in one document are given once. A garbled
+block gives nothing anywhere. A document with text but without a single claim falls
 back to one ``text`` atom per chunk, so that nothing that was read is unfindable.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -22,7 +24,9 @@ from pegas_memory.distill.definitions import defined_term, listed_term
 from pegas_memory.distill.lexicon import ENUMERATES
 from pegas_memory.distill.prose import Passage, Sentence, Wording, passage_claim, passages
 from pegas_memory.distill.weights import confidence_of, importance_of
-from pegas_memory.model import AtomType, Block, BlockKind, Chunk, DraftAtom, Extracted, Locator
+from pegas_memory.errors import GarbledText
+from pegas_memory.model import AtomType, Block, BlockKind, Chunk, DocumentKind, DraftAtom, Extracted, Locator
+from pegas_memory.progress import tell
 from pegas_memory.text import collapse, sentences
 
 MAX_LIST = 900
@@ -38,8 +42,10 @@ _ITEM_END = re.compile(r"[\s;,.]+$")
 def distill_extractive(document: Extracted, chunks: Sequence[Chunk]) -> list[DraftAtom]:
     """Atoms of the blocks that begin within ``chunks``, in reading order; see the module's text for the rules.
 
-    Every quote is ``document.text[locator.start:locator.end]``. Raises nothing on odd input.
+    Every quote is ``document.text[locator.start:locator.end]``. Raises ``GarbledText`` (every block is garbled),
+    nothing else on odd input.
     """
+    _refuse_garbled(document)
     spans = sorted((chunk.locator.start, chunk.locator.end) for chunk in chunks)
     drafts = [draft for draft in _Distiller(document).drafts() if _within(draft.locator.start, spans)]
     seen: dict[tuple[AtomType, str, str], DraftAtom] = {}
@@ -50,14 +56,28 @@ def distill_extractive(document: Extracted, chunks: Sequence[Chunk]) -> list[Dra
 
 def chunk_atoms(document: Extracted, chunks: Sequence[Chunk]) -> list[DraftAtom]:
     """One ``text`` atom per chunk: the claim is its first sentence, the content the whole chunk, the
-    quote the place of that sentence (at most 500 characters)."""
+    quote the place of that sentence (at most 500 characters); garbled blocks are left out of it.
+    Raises ``GarbledText``."""
+    _refuse_garbled(document)
     wording = Wording(document)
     return [draft for chunk in chunks if (draft := _chunk_atom(document, chunk, wording)) is not None]
 
 
+def _refuse_garbled(document: Extracted) -> None:
+    if document.blocks and all(block.garbled for block in document.blocks):
+        raise GarbledText("The text is noise: its fonts do not say which letters they show.")
+
+
 def _chunk_atom(document: Extracted, chunk: Chunk, wording: Wording) -> DraftAtom | None:
-    bodies = [b for b in chunk.blocks if b.kind is not BlockKind.HEADING and b.text.strip()]
-    start, text = (bodies[0].locator.start, bodies[0].text) if bodies else (chunk.locator.start, chunk.text)
+    clear = [b for b in chunk.blocks if not b.garbled]
+    if chunk.blocks and not clear:
+        return None
+    content = chunk.text if len(clear) == len(chunk.blocks) else "\n\n".join(b.text for b in clear)
+    bodies = [b for b in clear if b.kind is not BlockKind.HEADING and b.text.strip()]
+    where, text = (bodies[0].locator, bodies[0].text) if bodies else (chunk.locator, chunk.text)
+    start = where.start
+    if start == chunk.locator.start:  # what the chunk before holds as well was claimed there
+        start, text = start + chunk.overlap, text[chunk.overlap :]
     spans = sentences(text)
     if not spans:
         return None
@@ -69,15 +89,17 @@ def _chunk_atom(document: Extracted, chunk: Chunk, wording: Wording) -> DraftAto
         type=AtomType.TEXT,
         claim=wording.claim(left, right) or collapse(document.text[left:right]),
         quote=document.text[left:right],
-        locator=replace(chunk.locator, start=left, end=right),
-        content=chunk.text,
+        locator=replace(where, start=left, end=right),
+        content=content,
         confidence=confidence_of(AtomType.TEXT, "", document.kind, joined=False),
         importance=importance_of(AtomType.TEXT, "", opens_section=chunk.position == 0),
     )
 
 
 def _within(start: int, spans: Sequence[tuple[int, int]]) -> bool:
-    return any(left <= start < right for left, right in spans)
+    """Of spans in order, none inside another: the last that begins at or before ``start`` decides."""
+    at = bisect_right(spans, start, key=lambda span: span[0])
+    return at > 0 and start < spans[at - 1][1]
 
 
 class _Distiller:
@@ -86,13 +108,15 @@ class _Distiller:
         self._wording = Wording(document)
 
     def drafts(self) -> Iterator[DraftAtom]:
-        runs = [(kind, list(run)) for kind, run in groupby(self._document.blocks, key=lambda b: b.kind)]
+        found = groupby(self._document.blocks, key=lambda b: None if b.garbled else b.kind)
+        runs = [(kind, list(run)) for kind, run in found]
         for index, (kind, run) in enumerate(runs):
-            before = runs[index - 1][1][-1] if index else None
-            after = runs[index + 1][1][0] if index + 1 < len(runs) else None
+            self._tell(run[0])
+            before = runs[index - 1][1][-1] if index and runs[index - 1][0] else None
+            after = runs[index + 1][1][0] if index + 1 < len(runs) and runs[index + 1][0] else None
             opens = before is not None and before.kind is BlockKind.HEADING
             match kind:
-                case BlockKind.HEADING:
+                case BlockKind.HEADING | None:
                     continue
                 case BlockKind.PARAGRAPH:
                     yield from self._paragraphs(run, after, opens)
@@ -105,12 +129,16 @@ class _Distiller:
                     for block in run:
                         yield from self._code(block, before)
 
+    def _tell(self, block: Block) -> None:
+        tell("characters", block.locator.start, len(self._document.text))
+
     # --- prose ---------------------------------------------------------------------------------
 
     def _paragraphs(self, run: Sequence[Block], after: Block | None, opens: bool) -> Iterator[DraftAtom]:
         """A run of paragraphs; a lead-in that ends it is left to the list or code block that follows."""
         prose: list[Sentence] = []
         for block in run:
+            self._tell(block)
             if rules := structured.rules_of(block.text.strip()):
                 yield from self._rules(block, rules, None)
             elif self._is_definition_entry(block):
@@ -120,6 +148,7 @@ class _Distiller:
         if after is not None and prose and prose[-1].claim.endswith(":"):
             prose.pop()
         for number, passage in enumerate(passages(prose)):
+            self._tell(passage.sentences[0].block)
             yield self._from_passage(passage, opens_section=opens and number == 0)
 
     def _from_passage(self, passage: Passage, *, opens_section: bool = False) -> DraftAtom:
@@ -242,6 +271,8 @@ class _Distiller:
         return last if last and len(last.claim) <= 400 and not is_boilerplate(last.claim) else None
 
     def _code_claim(self, block: Block, code: str, lead: Sentence | None) -> str:
+        if self._document.kind is DocumentKind.CODE_REPO:
+            return structured.source_claim(collapse(self._document.title), code)
         line = structured.telling_line(code)
         heading = collapse(" › ".join(block.locator.headings[-2:])) or collapse(self._document.title)
         if lead is not None and stand(lead.claim, ends_with_colon=lead.claim.endswith(":")) is Stand.ALONE:
@@ -269,7 +300,7 @@ class _Distiller:
             type=kind,
             claim=claim,
             quote=self._document.text[start:end],
-            locator=Locator(start, end, where.page, where.chapter, where.headings),
+            locator=Locator(start, end, where.page, where.chapter, where.headings, where.line),
             content=content,
             confidence=confidence_of(kind, claim, self._document.kind, joined=joined),
             importance=importance_of(kind, claim, opens_section=opens_section),

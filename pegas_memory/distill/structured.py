@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from pegas_memory.text import collapse, language_of
+from pegas_memory.text import collapse, first_sentence, language_of
 
 MAX_PART = 100_000
 """Characters of content in one atom; a longer table or program gives several, cut at line ends."""
@@ -56,6 +56,49 @@ def telling_line(code: str) -> str:
     signature = next((line for line in lines if _SIGNATURE.match(line)), "")
     plain = next((line for line in lines if not _COMMENT.match(line)), "")
     return collapse(signature or plain or (lines[0] if lines else ""))[:160]
+
+
+_DEFINITION = re.compile(
+    rf"(?:{_SIGNATURE.pattern})|^\s*(?:[\w<>:*&\[\],]+\s+)+[\w:~]+\s*\([^;]*$"
+    r"|^\s*(?:export )?(?:const|let|var) \w+ = .*(?:=>|function)",
+    re.IGNORECASE,
+)
+_DOCSTRING = re.compile(r"(?:[rbuRBU]?)(\"\"\"|''')(.+?)\1", re.DOTALL)
+_COMMENT_MARK = re.compile(r"^\s*(?:///?!?|#+|/?\*+/?|--+|;+|<!--)\s?|\s*\*/\s*$")
+MAX_SIGNATURE = 300
+
+
+def source_claim(path: str, code: str) -> str:
+    """What a piece of a source file is, in one line: its file, its signature, what its author says of it."""
+    lines = code.splitlines()
+    defining = (n for n, line in enumerate(lines) if _DEFINITION.match(line[:MAX_SIGNATURE]))
+    at = next((n for n in defining if not _COMMENT.match(lines[n])), None)
+    said = _said_of(lines[:at], code)
+    if at is None:
+        named = "" if said and code.lstrip()[:3] in ('"""', "'''") else telling_line(code)
+    else:
+        named = _signature(lines[at:])
+    told = " — ".join(part for part in (named, said) if part)
+    return f"`{path}`: {told}" if told else ""
+
+
+def _signature(lines: list[str]) -> str:
+    """The first line, and the next ones while its brackets are open."""
+    taken = ""
+    for line in lines[:20]:
+        taken = collapse(f"{taken} {line}")
+        if taken.count("(") <= taken.count(")") or len(taken) > MAX_SIGNATURE:
+            break
+    return taken.replace("( ", "(").replace(", )", ")").replace(" )", ")").rstrip(" {:")[:MAX_SIGNATURE]
+
+
+def _said_of(above: list[str], code: str) -> str:
+    """The first sentence of the docstring, else of the comment above the definition."""
+    found = _DOCSTRING.search(code[:4_000])
+    if found and code[: found.start()].rstrip()[-1:] in ("", ":"):
+        return first_sentence(found.group(2), 200)
+    comment = [_COMMENT_MARK.sub("", line) for line in above if _COMMENT.match(line)]
+    return first_sentence("\n".join(comment), 200)
 
 
 def parts(text: str, limit: int = MAX_PART) -> Iterator[tuple[int, int]]:

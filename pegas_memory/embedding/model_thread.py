@@ -8,7 +8,9 @@ that wait, which come in small slices.
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -27,6 +29,11 @@ class ModelThread:
         self._patient: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._asked = -math.inf
+
+    def urgent_within(self, seconds: float) -> bool:
+        """Whether urgent work came in the last ``seconds``: more of it is likely to come soon."""
+        return time.monotonic() - self._asked < seconds
 
     def run(self, work: Callable[[], T], *, urgent: bool) -> T:
         """The result of ``work``, done in this thread; what it raises is raised here.
@@ -38,6 +45,8 @@ class ModelThread:
         with self._changed:
             if self._closed:
                 raise _closed()
+            if urgent:
+                self._asked = time.monotonic()
             (self._urgent if urgent else self._patient).append((future, work))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)

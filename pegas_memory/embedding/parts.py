@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 
-from pegas_memory.text import sentences
+from pegas_memory.text import sentences, whole_before
 
 MAX_PARTS = 16
 """Parts of one text at most: with 1,600 characters a part the first 25,600 are embedded. What lies
 beyond is found by words alone, and one huge text cannot occupy the embedder."""
-
-_JOINERS = "\u200d\ufe0e\ufe0f"
 
 
 def parts_of(text: str, max_characters: int) -> list[str]:
@@ -44,12 +41,4 @@ def _cut(text: str, start: int, max_characters: int, ends: list[int]) -> int:
     if at_sentence:
         return min(at_sentence, key=lambda end: abs(end - aim))
     at_word = next((i for i in range(last, first, -1) if text[i].isspace()), 0)
-    return at_word or _between_characters(text, first, last)
-
-
-def _between_characters(text: str, first: int, last: int) -> int:
-    """``last``, or a little before it when that would tear a letter from its accent."""
-    end = last
-    while end > first + 1 and (unicodedata.combining(text[end]) or text[end] in _JOINERS or text[end - 1] == "\u200d"):
-        end -= 1
-    return end if end > first + 1 else last
+    return at_word or whole_before(text, last, first)

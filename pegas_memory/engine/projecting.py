@@ -35,7 +35,9 @@ from pegas_memory.outbox_sync import (
 from pegas_memory.pipeline import JobRunner, Learner, late_dedup
 from pegas_memory.pipeline.jobs import Progress, Work
 from pegas_memory.qdrant_store import ScannedPoint, VectorIndex
+from pegas_memory.reading import Reader
 from pegas_memory.vectors import Vectors
+from pegas_memory.worker import JOB_LANES
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +72,7 @@ class Projecting:
         self._trouble = ""
         self._jobs = JobRunner(db, {"ingest": self._ingest}, _sole_name(settings))
         self._ingest_work: Work | None = None
+        self._reader = Reader(JOB_LANES)
         self._sources = Sources()
         self._graph = GraphLane(settings, db) if settings.memgraph_url else None
 
@@ -164,7 +167,8 @@ class Projecting:
         }
 
     def close(self) -> None:
-        """Flush and release the index; the worker must have stopped."""
+        """End the reading processes, flush and release the index; the worker must have stopped."""
+        self._reader.close()
         if self._graph is not None:
             self._graph.close()
         opened, self._opened = self._opened, None
@@ -245,7 +249,8 @@ class Projecting:
                 # Imported at the first job: the readers of all kinds would delay every start of an engine.
                 from pegas_memory.pipeline.ingest_job import IngestWork
 
-                self._ingest_work = IngestWork(self._db, Learner(self._db, self._vectors, self))
+                learner = Learner(self._db, self._vectors, self)
+                self._ingest_work = IngestWork(self._db, learner, self._reader, (self._settings.home,))
             work = self._ingest_work
         with self._sources.alone(job.tenant, source_of(job.payload), stop):
             return work(job, progress, stop)

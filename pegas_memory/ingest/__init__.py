@@ -6,22 +6,21 @@ Readers are imported when they are first needed: their libraries cost more than 
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import stat
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, assert_never
 
 from pegas_memory.errors import NoUsableText, UnreadableFile, UnsupportedKind
 from pegas_memory.ingest.blocks import parted
 from pegas_memory.ingest.chunks import chunk
-from pegas_memory.ingest.paths import allowed_path, private_name
+from pegas_memory.ingest.code_names import DATA, language_of_code, not_written, vendored
+from pegas_memory.ingest.paths import MAX_FILE_BYTES, allowed_path, private_name, read_allowed
 from pegas_memory.model import DocumentKind, Extracted
 from pegas_memory.text import DOCUMENT_LIMIT, clean_text
 
 if TYPE_CHECKING:
-    from pegas_memory.ingest.download import Fetched
+    from pegas_memory.ingest.download import Fetched, NotModified
 
 __all__ = [
     "MAX_FILE_BYTES",
@@ -29,16 +28,22 @@ __all__ = [
     "chunk",
     "fetch",
     "kind_of",
+    "language_of_code",
     "load_file",
+    "not_written",
     "private_name",
+    "read_allowed",
     "read_bytes",
     "read_file",
     "read_text",
+    "vendored",
 ]
 
-MAX_FILE_BYTES = 200_000_000
+_TEXT_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".rst", ".org", ".tex", ".csv", ".tsv", ".log", ".html", ".htm")
+"""Of files that are meant to be text: one that is not is damaged, not of another kind."""
 _MARKDOWN_NAME = re.compile(r"\.(?:md|markdown|mkd|mdown)$", re.IGNORECASE)
 _HTML_NAME = re.compile(r"\.(?:html?|xhtml|xht)$", re.IGNORECASE)
+_TABLE_NAME = re.compile(r"\.(?:csv|tsv)$", re.IGNORECASE)
 _HTML_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*<")
 _HTML_ROOT = re.compile(rb"<(?:!doctype\s+html|html|head|body)[\s>]", re.IGNORECASE)
 _FOREIGN = (
@@ -78,7 +83,7 @@ def load_file(path: Path, kind: DocumentKind | None = None) -> tuple[Extracted, 
     Raises ``UnreadableFile`` (missing, not a regular file, over 200 MB, damaged), ``NoUsableText``,
     ``NoTextLayer``, ``PasswordNeeded``, ``UnsupportedKind``.
     """
-    data = _bytes_of(path)
+    data = read_allowed(path)
     document = read_bytes(data, kind, path.name)
     if not document.title:
         document = replace(document, title=clean_text(path.stem, field="title", max_characters=500))
@@ -110,24 +115,55 @@ def read_bytes(data: bytes, kind: DocumentKind | None = None, name: str = "", co
         return _read_decoded(decode_html(data, content_type), kind, "", name if "://" in name else "")
     from pegas_memory.ingest.decoding import decode
 
-    return _read_decoded(decode(data, _charset(content_type))[0], kind, "", "")
+    try:
+        text = decode(data, _charset(content_type))[0]
+    except UnreadableFile as error:
+        if PurePath(name).suffix.lower() in ("", *_TEXT_SUFFIXES):
+            raise
+        raise UnsupportedKind("The file is binary, of a kind that is not read.") from error
+    if kind is DocumentKind.CODE_REPO:
+        from pegas_memory.ingest.code import read_code
+
+        return read_code(text, name)
+    if kind is DocumentKind.TEXT and _TABLE_NAME.search(name):
+        from pegas_memory.ingest.delimited import read_delimited
+
+        return read_delimited(text)
+    return _read_decoded(text, kind, "", "")
 
 
-def fetch(url: str, *, proxy_url: str = "", allow_private: bool = False, timeout: float = 20.0) -> Fetched:
+def fetch(
+    url: str,
+    *,
+    proxy_url: str = "",
+    allow_private: bool = False,
+    timeout: float = 20.0,
+    etag: str = "",
+    last_modified: str = "",
+) -> Fetched | NotModified:
     """The bytes at a public http(s) address; see :func:`pegas_memory.ingest.download.fetch`."""
     from pegas_memory.ingest.download import fetch as fetch_address
 
-    return fetch_address(url, proxy_url=proxy_url, allow_private=allow_private, timeout=timeout)
+    return fetch_address(
+        url,
+        proxy_url=proxy_url,
+        allow_private=allow_private,
+        timeout=timeout,
+        etag=etag,
+        last_modified=last_modified,
+    )
 
 
 def kind_of(data: bytes, name: str = "", content_type: str = "") -> DocumentKind:
-    """The kind by magic bytes, then by header, look and file name; text when nothing says otherwise.
+    """The kind by magic bytes, then by header, look and file name; text when nothing says otherwise. ``code_repo``
+    is a single source file.
 
     Raises ``UnsupportedKind`` for archives, images, Office files.
     """
-    if b"%PDF-" in data[:1024]:
+    language = language_of_code(name, data[:200])
+    if b"%PDF-" in data[: 5 if language else 1024]:  # a program may name the mark, a file may have junk before it
         return DocumentKind.PDF
-    if data.startswith(b"PK\x03\x04"):
+    if data.startswith(b"PK\x03\x04") or (b"application/epub+zip" in data[:4096] and b"PK\x05\x06" in data[-70_000:]):
         if _is_epub(data):
             return DocumentKind.EPUB
         raise UnsupportedKind("The file is a zip archive (or an Office file), not an EPUB.")
@@ -138,6 +174,8 @@ def kind_of(data: bytes, name: str = "", content_type: str = "") -> DocumentKind
     media = content_type.partition(";")[0].strip().lower()
     if media in ("text/html", "application/xhtml+xml"):
         return DocumentKind.WEB
+    if language and language not in DATA:
+        return DocumentKind.CODE_REPO
     if media == "text/markdown" or _MARKDOWN_NAME.search(path):
         return DocumentKind.MARKDOWN
     if media == "text/plain":
@@ -170,7 +208,9 @@ def _read_decoded(text: str, kind: DocumentKind, title: str, url: str) -> Extrac
                 f"A {kind.value} document is bytes, not text.", "Give its path or address as `source`."
             )
         case DocumentKind.CODE_REPO:
-            raise UnsupportedKind("A code repository is not read as one document.", "Use memory_store_code.")
+            from pegas_memory.ingest.code import read_code
+
+            return read_code(text, title=title)
         case _:
             assert_never(kind)
 
@@ -181,29 +221,4 @@ def _charset(content_type: str) -> tuple[str, ...]:
 
 
 def _is_epub(data: bytes) -> bool:
-    return b"application/epub+zip" in data[:200] or b"META-INF/container.xml" in data
-
-
-def _bytes_of(path: Path) -> bytes:
-    """The bytes of a regular file; never waits on a pipe or a device."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError as error:
-        raise UnreadableFile("There is no such file.") from error
-    except (OSError, ValueError) as error:
-        raise UnreadableFile(
-            f"The file cannot be opened ({getattr(error, 'strerror', None) or 'bad name'})."
-        ) from error
-    try:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            raise UnreadableFile("It is a folder, a pipe or a device, not a file.", "Give the path of a regular file.")
-        if state.st_size > MAX_FILE_BYTES:
-            size, most = state.st_size / 1e6, MAX_FILE_BYTES / 1e6
-            raise UnreadableFile(f"The file has {size:,.0f} MB; at most {most:.0f} are read.")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UnreadableFile(f"The file cannot be read ({error.strerror or 'input error'}).") from error
-    finally:
-        os.close(descriptor)
+    return b"application/epub+zip" in data[:4096] or b"META-INF/container.xml" in data

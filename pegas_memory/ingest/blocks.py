@@ -104,9 +104,17 @@ class BlockWriter:
     def leave_headings(self) -> None:
         self._path.clear()
 
+    def outline(self) -> tuple[tuple[int, str], ...]:
+        """The path of headings with their levels, to come back to after a box that has its own."""
+        return tuple(self._path)
+
+    def return_to(self, outline: tuple[tuple[int, str], ...]) -> None:
+        self._path[:] = outline
+
     def add(
-        self, kind: BlockKind, text: str, *, level: int = 0, language: str = "", name: str = "", gap: str = "\n\n"
-    ) -> None:
+        self, kind: BlockKind, text: str, *, level: int = 0, language: str = "", name: str = "", gap: str = "\n\n",
+        garbled: bool = False,
+    ) -> None:  # fmt: skip
         """Append a block; one without a letter or digit is left out. ``name`` is the heading's plain
         text where ``text`` holds markup; ``gap`` is the white space before the block."""
         text = tidy(text).strip("\n") if kind is BlockKind.CODE else tidy(text).strip()
@@ -121,7 +129,7 @@ class BlockWriter:
         locator = Locator(start, end, self.page, self.chapter, self.headings)
         self._parts.append(text)
         self._length = end
-        self._blocks.append(Block(kind, text, locator, level, language))
+        self._blocks.append(Block(kind, text, locator, level, language, garbled))
 
     def finish(
         self,

@@ -1,30 +1,74 @@
-"""Plain text and Markdown into blocks."""
+"""Plain text into blocks; Markdown is next door and comes in by the same name."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-
-from pegas_memory.ingest.blocks import BlockWriter, tidy, tidy_line, visible_runs
+from pegas_memory.ingest.blocks import BlockWriter, tidy, visible_runs
+from pegas_memory.ingest.decoding import damage
+from pegas_memory.ingest.markdown import read_markdown
 from pegas_memory.model import BlockKind, DocumentKind, Extracted
 
+__all__ = ["read_markdown", "read_plain"]
+
 _BULLET = re.compile(r"[ \t]*(?:[-*•–▪◦‣]|\d{1,3}[.)]|[a-zа-я][)])[ \t]+\S")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-_QUOTE_MARK = re.compile(r"^[ \t]{0,3}>[ \t]?", re.MULTILINE)
+_RULE = re.compile(r"([=~^\"'#*+`:._-])\1{2,}[ \t]*")
+_CHAPTER = re.compile(
+    r"(?P<word>part|book|часть|книга|том|chapter|глава|appendix|приложение|section|раздел)\s+"
+    r"(?:\d{1,4}|[IVXLC]{1,7}|[A-ZА-Я])(?:\s*[.:—–-]?\s*|\s*[.:—–-]\s*\S.*|\s+[A-ZА-ЯЁ].*)",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){1,4})\.?\s+[A-ZА-ЯЁ].*")
+_CHAPTER_LEVELS = {"part": 1, "book": 1, "часть": 1, "книга": 1, "том": 1, "section": 3, "раздел": 3}
+_LONGEST_HEADING = 100
 
 
 def read_plain(text: str, title: str = "") -> Extracted:
-    """Paragraphs parted by blank lines; a paragraph of bulleted or numbered lines becomes list items."""
+    """Paragraphs parted by blank lines; a paragraph of bulleted or numbered lines becomes list items.
+    Headings are what is plainly one: a line with a rule under it, a line in capitals, «Chapter 3»,
+    «2.1 Scope», each with a paragraph's space around it."""
     text = tidy(text)
     writer = BlockWriter()
-    for start, end in visible_runs(text):
-        for number, (kind, part) in enumerate(_items(text[start:end])):
-            writer.add(kind, part, gap="\n" if number else "\n\n")
-    return writer.finish(DocumentKind.TEXT, title=title)
+    rules: list[str] = []
+    runs = list(visible_runs(text))
+    for number, (start, end) in enumerate(runs):
+        run = text[start:end]
+        if found := _heading(run, rules, last=number == len(runs) - 1):
+            level, lines, name = found
+            writer.add(BlockKind.HEADING, "\n".join(run.split("\n")[:lines]), level=level, name=name)
+            run = "\n".join(run.split("\n")[lines:])
+        for position, (kind, part) in enumerate(_items(run) if run else []):
+            writer.add(kind, part, gap="\n" if position or found else "\n\n")
+    return writer.finish(DocumentKind.TEXT, title=title, warnings=damage(text))
+
+
+def _heading(run: str, rules: list[str], *, last: bool) -> tuple[int, int, str] | None:
+    """(level, lines, name) of the heading that ``run`` begins with. ``rules`` collects the kinds of
+    rules in the order in which they appear, which is the order of their levels."""
+    lines = run.split("\n", 3)
+    over = len(lines) > 2 and lines[0].strip() == lines[2].strip()
+    name = (lines[1] if over else lines[0]).strip()
+    rule = (lines[2] if over else lines[1] if len(lines) > 1 else "").strip()
+    if not name or len(name) > _LONGEST_HEADING or not any(c.isalpha() for c in name):
+        return None
+    if _RULE.fullmatch(rule) and len(rule) + 1 >= len(name):
+        kind = rule[0] * (2 if over else 1)
+        if kind not in rules:
+            rules.append(kind)
+        return min(rules.index(kind) + 1, 6), 3 if over else 2, name
+    if len(lines) > 1 or last or name.endswith((",", ";", ":")):
+        return None
+    if chapter := _CHAPTER.fullmatch(name):
+        return (_CHAPTER_LEVELS.get(chapter["word"].lower(), 2), 1, name) if _no_sentence(name) else None
+    if numbered := _NUMBERED.fullmatch(name):
+        return (numbered[1].count(".") + 2, 1, name) if _no_sentence(name) else None
+    letters = sum(c.isalpha() for c in name)
+    shouted = name.isupper() and letters >= 4 and letters * 10 > 7 * len(name.replace(" ", ""))
+    return (2, 1, name) if shouted and _no_sentence(name) else None
+
+
+def _no_sentence(name: str) -> bool:
+    return len(name.split()) < 4 or not name.endswith((".", "!", "?", "…"))
 
 
 def _items(paragraph: str) -> list[tuple[BlockKind, str]]:
@@ -36,130 +80,3 @@ def _items(paragraph: str) -> list[tuple[BlockKind, str]]:
     for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
         parts.append((BlockKind.LIST_ITEM, "\n".join(lines[start:stop])))
     return parts
-
-
-def read_markdown(text: str, title: str = "") -> Extracted:
-    """Blocks by CommonMark's rules with tables. A block's text is its source, without the ``>`` of a
-    quotation; front matter becomes metadata; HTML comments are left out."""
-    body, front = _front_matter(tidy(text))
-    tokens = MarkdownIt("commonmark").enable("table").parse(body)
-    writer = BlockWriter()
-    reader = _MarkdownReader(body.split("\n"), writer)
-    reader.read(tokens)
-    found = title or str(front.pop("title", "")) or reader.first_title
-    return writer.finish(DocumentKind.MARKDOWN, title=found, metadata=front)
-
-
-class _MarkdownReader:
-    def __init__(self, lines: list[str], writer: BlockWriter) -> None:
-        self.lines = lines
-        self.writer = writer
-        self.first_title = ""
-        self._quotes = 0
-        self._items: list[bool] = []
-
-    def read(self, tokens: list[Token]) -> None:
-        for index, token in enumerate(tokens):
-            match token.type:
-                case "blockquote_open" | "blockquote_close":
-                    self._quotes += token.nesting
-                case "list_item_open":
-                    self._items.append(True)
-                case "list_item_close":
-                    self._items.pop()
-                case "heading_open":
-                    self._heading(token, tokens[index + 1])
-                case "paragraph_open":
-                    self._paragraph(token, tokens[index + 1])
-                case "table_open":
-                    self._add(BlockKind.TABLE, token)
-                case "fence":
-                    self._code(token, token.info.strip().split(" ")[0])
-                case "code_block":
-                    self._code(token, "")
-                case "html_block":
-                    self._html(token)
-                case _:
-                    continue
-
-    def _source(self, token: Token) -> str:
-        first, last = token.map or (0, 0)
-        text = "\n".join(self.lines[first:last]).rstrip()
-        for _ in range(self._quotes):
-            text = _QUOTE_MARK.sub("", text)
-        return text
-
-    def _add(self, kind: BlockKind, token: Token, **more: Any) -> None:
-        self.writer.add(kind, more.pop("text", None) or self._source(token), **more)
-
-    def _heading(self, token: Token, inline: Token) -> None:
-        name = tidy_line(_plain(inline))
-        level = int(token.tag[1])
-        self._add(BlockKind.HEADING, token, level=level, name=name, text=_without_comments(self._source(token), inline))
-        if not self.first_title and level == 1:
-            self.first_title = name
-
-    def _paragraph(self, token: Token, inline: Token) -> None:
-        opening = bool(self._items) and self._items[-1]
-        kind = BlockKind.LIST_ITEM if opening else BlockKind.PARAGRAPH
-        if opening:
-            self._items[-1] = False
-        gap = "\n" if opening and token.hidden else "\n\n"
-        self._add(kind, token, text=_without_comments(self._source(token), inline), gap=gap)
-
-    def _code(self, token: Token, language: str) -> None:
-        if self._items:
-            self._items[-1] = False
-        source = token.content if self._quotes or self._items else self._source(token)
-        if token.type == "fence" and source is not token.content:
-            _, *inner = source.split("\n")
-            closed = bool(inner) and inner[-1].strip().startswith(token.markup[:3])
-            source = "\n".join(inner[:-1] if closed else inner)
-        self._add(BlockKind.CODE, token, text=source, language=tidy_line(language)[:40])
-
-    def _html(self, token: Token) -> None:
-        text = re.sub(r"<[^<>]*>", " ", _COMMENT.sub("", self._source(token)))
-        self.writer.add(BlockKind.PARAGRAPH, "\n".join(tidy_line(line) for line in text.splitlines() if line.strip()))
-
-
-def _without_comments(source: str, inline: Token) -> str:
-    for child in inline.children or ():
-        if child.type == "html_inline" and child.content.startswith("<!--"):
-            source = source.replace(child.content, "", 1)
-    return source
-
-
-def _plain(inline: Token) -> str:
-    parts = [
-        c.content if c.type in ("text", "code_inline") else " " * (c.type == "softbreak") for c in inline.children or ()
-    ]
-    return "".join(parts)
-
-
-def _front_matter(text: str) -> tuple[str, dict[str, Any]]:
-    """The text without its YAML front matter, and the simple ``key: value`` pairs and lists of it."""
-    match = _FRONT_MATTER.match(text)
-    if match is None:
-        return text, {}
-    values: dict[str, Any] = {}
-    key = ""
-    for line in match.group(1).splitlines():
-        pair = re.match(r"([\w-]+):[ \t]*(.*)$", line)
-        item = re.match(r"[ \t]*-[ \t]+(.+)$", line)
-        if pair:
-            key, value = pair.group(1), pair.group(2).strip()
-            values[key] = _scalar(value) if value else []
-        elif item and isinstance(values.get(key), list):
-            values[key].append(_unquoted(item.group(1)))
-    return text[match.end() :], {k: v for k, v in values.items() if v not in ("", [])}
-
-
-def _scalar(value: str) -> str | list[str]:
-    if value.startswith("[") and value.endswith("]"):
-        return [_unquoted(part) for part in value[1:-1].split(",") if part.strip()]
-    return _unquoted(value)
-
-
-def _unquoted(value: str) -> str:
-    value = value.strip()
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

@@ -158,6 +158,31 @@ class IngestAnswer:
     degraded: tuple[Degraded, ...] = ()
     pending: int = 0
 
+    @property
+    def percent(self) -> float:
+        """How much of the work is done, as far as it can be told: of a document reading is the first half, of
+        several each is worth the same."""
+        share = _share(self.progress.get("done"), self.progress.get("of"))
+        inner = (1 + share) / 2 if self.progress.get("what") == "atoms" else share / 2
+        files = int(self.progress.get("of_files", 0))
+        whole = (int(self.progress.get("files", 0)) + inner) / files if files else inner
+        return 100.0 if self.state == JobState.DONE else min(100.0, 100.0 * whole)
+
+    @property
+    def stage(self) -> str:
+        """What is being done, in words."""
+        told = self.progress
+        if "waiting" in told:
+            return str(told["waiting"])
+        counted = f" {told['done']:,} of {told['of']:,}" if told.get("of") else ""
+        doing = f"{told['what']}{counted}" if "what" in told else ""
+        which = f"file {told.get('files', 0) + 1:,} of {told['of_files']:,}" if told.get("of_files") else ""
+        return ", ".join(part for part in (which, doing) if part) or str(self.state)
+
+
+def _share(done: object, of: object) -> float:
+    return min(1.0, done / of) if isinstance(done, int) and isinstance(of, int) and of > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class JobAnswer:

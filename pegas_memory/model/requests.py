@@ -19,6 +19,9 @@ from pegas_memory.model.kinds import (
     Verdict,
 )
 
+MAX_CARRIED_BYTES = 100_000_000
+"""Of a document that travels with its job; PostgreSQL's JSON takes 268 MB of text."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRef:
@@ -87,7 +90,8 @@ class ContextRequest:
 
 @dataclass(frozen=True, slots=True)
 class IngestRequest:
-    """``kind`` None means auto. Exactly one of ``source``, ``text``, ``job_id`` is given."""
+    """``kind`` None means auto. Exactly one of ``source``, ``text``, ``data`` is given; ``data`` is a document's
+    bytes, of any kind."""
 
     source: str = ""
     text: str = ""
@@ -100,6 +104,7 @@ class IngestRequest:
     distill: Distill = Distill.AUTO
     snippet: str = ""
     wait: bool = True
+    data: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,26 @@ import logging
 import os
 import socket
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pegas_memory.db import jobs
 from pegas_memory.db.jobs import JobRow
-from pegas_memory.db.session import Database
-from pegas_memory.errors import Cancelled, PegasError, Unavailable
+from pegas_memory.db.session import Connection, Database
+from pegas_memory.errors import Cancelled, PegasError, Unavailable, UnsupportedKind
 from pegas_memory.model import JobState
 
 HEARTBEAT = 4.0
 """Seconds; well under ``jobs.ABANDONED_AFTER``."""
+LOOK = 0.4
+"""Seconds between looks at whether a job was cancelled, and between the progress that is written."""
+MOST_OF_ONE = 2
+"""Jobs of one tenant at a time; a worker has more lanes, so that long ones of one do not keep others waiting."""
+SERVED = 1_000
+SETTLE_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
@@ -36,99 +44,133 @@ class JobRunner:
     def __init__(self, db: Database, work: Mapping[str, Work], sole_name: str = "") -> None:
         self._db = db
         self._work = dict(work)
+        self._claiming = threading.Lock()
+        self._served: list[str] = []
         self._name = sole_name or f"{socket.gethostname()} pid {os.getpid()}"
         if sole_name:
             with db.everything() as conn:
                 jobs.release_all_of(conn, sole_name)
 
     def run_next(self, stop: threading.Event) -> bool:
-        """Run the job that has waited longest; False when none waits."""
-        with self._db.everything() as conn:
-            job = jobs.claim(conn, self._name)
+        """Run the job whose turn it is; False when none waits."""
+        job = self._claimed()
         if job is None:
             return False
         log.info("job %s (%s) attempt %d", job.id, job.kind, job.attempts)
         self._run(job, stop)
         return True
 
+    def _claimed(self) -> JobRow | None:
+        """Tenants take turns: the one that was served last comes last."""
+        with self._claiming:
+            with self._db.everything() as conn:
+                job = jobs.claim(conn, self._name, self._served, MOST_OF_ONE)
+            if job is not None:
+                self._served = [*(name for name in self._served if name != job.tenant), job.tenant][-SERVED:]
+            return job
+
     def _run(self, job: JobRow, stop: threading.Event) -> None:
         if job.tries > jobs.MAX_ATTEMPTS:
-            self._fail(job, "job_abandoned", "The worker died on this job again and again.", "Look at the source.")
+            died = PegasError("The worker died on this job again and again.", "Look at the source.")
+            self._fail(job, died, stop, "job_abandoned")
             return
         work = self._work.get(job.kind)
         if work is None:
-            self._fail(job, "unsupported_kind", f"No worker knows jobs of kind {job.kind!r}.", "Update pegas-memory.")
+            unknown = UnsupportedKind(f"No worker knows jobs of kind {job.kind!r}.", "Update pegas-memory.")
+            self._fail(job, unknown, stop)
             return
-        with self._alive(job, stop) as (progress, halted):
+        with self._alive(job, stop) as (told, halted):
             try:
-                result = work(job, progress, halted)
+                result = work(job, told.append, halted)
             except Cancelled:
                 self._halt(job, stop)
             except Unavailable as error:
                 self._later(job, error, stop)
             except PegasError as error:
-                self._fail(job, error.code, error.message, error.hint)
+                self._fail(job, error, stop)
             except Exception as error:
                 log.exception("job %s failed", job.id)
                 said = f"The job failed unexpectedly ({type(error).__name__})."
-                self._fail(job, "internal_error", said, f"See the log for job {job.id}.")
+                self._fail(job, PegasError(said, f"See the log for job {job.id}."), stop)
             else:
-                with self._db.everything() as conn:
-                    jobs.finish(conn, job, JobState.DONE, result=result)
+                reached = told[0]
+                self._settle(lambda conn: jobs.finish(conn, job, JobState.DONE, progress=reached, result=result), stop)
 
     @contextmanager
-    def _alive(self, job: JobRow, stop: threading.Event) -> Iterator[tuple[Progress, threading.Event]]:
+    def _alive(self, job: JobRow, stop: threading.Event) -> Iterator[tuple[deque[Mapping[str, Any]], threading.Event]]:
+        """What the work appends to the first is written as its progress; the second is set when it has to stop."""
         halted, ended = threading.Event(), threading.Event()
-        latest: list[Mapping[str, Any]] = []
+        told: deque[Mapping[str, Any]] = deque([job.progress], maxlen=1)
 
         def beat() -> None:
-            while not ended.wait(HEARTBEAT if not stop.is_set() else 0.2):
-                if stop.is_set():
-                    halted.set()
-                    continue
+            written, beaten, silent = told[0], time.monotonic(), False
+            while not ended.wait(LOOK):
+                state, now = told[0], time.monotonic()
                 try:
                     with self._db.everything() as conn:
-                        if jobs.heartbeat(conn, job, latest[-1] if latest else None):
-                            halted.set()
+                        if state is not written or now - beaten > HEARTBEAT:
+                            gone = jobs.heartbeat(conn, job, state)
+                            written, beaten = state, now
+                        else:
+                            gone = jobs.stopped(conn, job)
                 except Unavailable as error:
-                    log.warning("job %s: no heartbeat: %s", job.id, error)
-
-        def progress(state: Mapping[str, Any]) -> None:
-            latest[:] = [state]
-            if stop.is_set():
-                halted.set()
-            with self._db.everything() as conn:
-                if jobs.heartbeat(conn, job, state):
+                    if not silent:
+                        log.warning("job %s: no heartbeat: %s", job.id, error)
+                    silent, gone = True, False
+                else:
+                    silent = False
+                if gone or stop.is_set():
                     halted.set()
 
         thread = threading.Thread(target=beat, name=f"heartbeat-{job.id}", daemon=True)
         thread.start()
         try:
-            yield progress, halted
+            yield told, halted
         finally:
             ended.set()
             thread.join()
 
+    def _settle(self, write: Callable[[Connection], None], stop: threading.Event) -> None:
+        """Note how a job ended. A PostgreSQL that is being started again is waited for: else the job would count as
+        abandoned only when its last heartbeat is old.
+
+        Raises ``Unavailable`` after ``SETTLE_SECONDS``."""
+        until = time.monotonic() + SETTLE_SECONDS
+        while True:
+            try:
+                with self._db.everything() as conn:
+                    return write(conn)
+            except Unavailable:
+                if stop.is_set() or time.monotonic() > until:
+                    raise
+                stop.wait(LOOK)
+
     def _halt(self, job: JobRow, stop: threading.Event) -> None:
         """Stopped half-way: the worker is going down (another goes on), or the caller cancelled it."""
-        with self._db.everything() as conn:
-            if stop.is_set():
-                jobs.release(conn, job)
+        error = {
+            "code": Cancelled.code,
+            "message": "Cancelled.",
+            "hint": "Use action='retry' to go on from where it stopped.",
+        }
+
+        def write(conn: Connection) -> None:
+            if jobs.cancel_requested(conn, job):
+                jobs.finish(conn, job, JobState.CANCELLED, error=error)
             else:
-                jobs.finish(conn, job, JobState.CANCELLED, error={"code": "cancelled", "message": "Cancelled.",
-                            "hint": "Use action='retry' to go on from where it stopped."})  # fmt: skip
+                jobs.release(conn, job)
+
+        self._settle(write, stop)
 
     def _later(self, job: JobRow, error: Unavailable, stop: threading.Event) -> None:
         """A part is down: try again a few times, then say so."""
         if job.tries >= jobs.MAX_ATTEMPTS:
-            self._fail(job, error.code, error.message, error.hint)
+            self._fail(job, error, stop)
             return
         log.warning("job %s waits: %s", job.id, error)
         stop.wait(min(2.0**job.tries, 15.0))
-        with self._db.everything() as conn:
-            jobs.release(conn, job)
+        self._settle(lambda conn: jobs.release(conn, job), stop)
 
-    def _fail(self, job: JobRow, code: str, message: str, hint: str) -> None:
-        log.warning("job %s failed: %s %s", job.id, code, message)
-        with self._db.everything() as conn:
-            jobs.finish(conn, job, JobState.FAILED, error={"code": code, "message": message, "hint": hint})
+    def _fail(self, job: JobRow, error: PegasError, stop: threading.Event, code: str = "") -> None:
+        said = {"code": code or error.code, "message": error.message, "hint": error.hint}
+        log.warning("job %s failed: %s %s", job.id, said["code"], error.message)
+        self._settle(lambda conn: jobs.finish(conn, job, JobState.FAILED, error=said), stop)

@@ -104,6 +104,7 @@ class _Around:
     begin: Callable[[Connection], None] | None
     prepare: Callable[[Connection, Lesson], Lesson] | None
     finish: Callable[[Connection, Learned], None] | None
+    end: Callable[[Connection, Sequence[Learned]], None] | None
 
 
 class Learner:
@@ -121,16 +122,19 @@ class Learner:
         begin: Callable[[Connection], None] | None = None,
         prepare: Callable[[Connection, Lesson], Lesson] | None = None,
         finish: Callable[[Connection, Learned], None] | None = None,
+        end: Callable[[Connection, Sequence[Learned]], None] | None = None,
     ) -> tuple[list[Learned], int]:
         """Store the lessons in one transaction, ``begin`` first in it, ``prepare`` and ``finish`` of each within
-        it. Returns what became of each, in order, and the transaction's id.
+        it, ``end`` last. Returns what became of each, in order, and the transaction's id.
 
         When the embedder or the index is down, the atoms are stored all the same and marked for a
         later look for near duplicates.
         """
         recent = recent if recent is not None else Recent()
         plan = self._plan(tenant, lessons, recent)
-        learned, xid = self._db.retrying(lambda: self._write(tenant, lessons, plan, _Around(begin, prepare, finish)))
+        learned, xid = self._db.retrying(
+            lambda: self._write(tenant, lessons, plan, _Around(begin, prepare, finish, end))
+        )
         for lesson, outcome in zip(lessons, learned, strict=True):
             vector = plan.vectors.get(lesson.atom.identity)
             if outcome.created and vector is not None:
@@ -256,8 +260,10 @@ class Learner:
                     outcome[n] = Learned(row.id, False, row.id, match.cosine, row.shown_as.value, row.revision)
                 if finish:
                     finish(conn, outcome[n])
-            xid = outbox.current_xid(conn)
-        return [outcome[n] for n in range(len(lessons))], xid
+            ordered = [outcome[n] for n in range(len(lessons))]
+            if around.end:
+                around.end(conn, ordered)
+            return ordered, outbox.current_xid(conn)
 
     def _place(
         self, conn: Connection, tenant: str, ready: Mapping[int, Lesson], standing: _Standing, plan: _Plan

@@ -1,130 +1,156 @@
-"""A source as a caller names it → the document that was read, with what identifies its bytes."""
+"""A source as a caller names it → its bytes, with what identifies them. Nothing is parsed here."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pegas_memory import ingest
-from pegas_memory.errors import FetchFailed, FetchTimeout, InputError, NoUsableText
-from pegas_memory.model import DocumentKind, Extracted
+from pegas_memory.db.documents import DocumentRow
+from pegas_memory.model import Distill, DocumentKind
+from pegas_memory.reading import Source
 
+DISTILLER = "2"
+"""Part of a document's version: raised when readers, chunks or claims become other ones."""
 SNIPPET_AUTHORITY = 0.2
-MAX_FILES = 10_000
-READABLE = frozenset({".txt", ".text", ".md", ".markdown", ".rst", ".html", ".htm", ".xhtml", ".pdf", ".epub"})
+PARTIAL_AUTHORITY = 0.3
+SNIPPET = "snippet"
+"""Key of the metadata of a document that is only the snippet of a page that could not be read."""
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    document: Extracted
+class Item:
+    """One document to be: an address, a file, or what the job carries with it. ``name`` is a file's path within
+    its repository."""
+
+    payload: Mapping[str, Any]
     uri: str
-    content_hash: str
-    """sha256 of the bytes, in hex."""
-    authority: float | None
+    path: Path | None = None
+    name: str = ""
+
+    @property
+    def kind(self) -> DocumentKind | None:
+        return DocumentKind(self.payload["kind"]) if self.payload.get("kind") else None
+
+    @property
+    def distill(self) -> Distill:
+        return Distill(self.payload.get("distill", "auto"))
+
+    @property
+    def distiller(self) -> str:
+        return f"{'off' if self.distill is Distill.OFF else 'extractive'}-{DISTILLER}"
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
-    files: tuple[Path, ...]
-    skipped: tuple[str, ...]
-    """What was left out, in words, with counts."""
+class Taken:
+    """``at_most`` bounds the authority of what stands in for the source; ``metadata`` says how it was got."""
+
+    source: Source
+    content_hash: str
+    """sha256 of the bytes, in hex."""
+    at_most: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    etag: str = ""
+    last_modified: str = ""
 
 
 def is_address(source: str) -> bool:
     return _SCHEME.match(source) is not None
 
 
-def read_source(payload: Mapping[str, Any]) -> Read:
-    """The document that an ingest job's payload names: a text, an address or a file.
+def item_of(payload: Mapping[str, Any], closed: Sequence[Path]) -> Item:
+    """The one document that an ingest job's payload names.
 
-    Raises what the readers of ``ingest`` raise (``InputError``).
+    Raises ``PathNotAllowed``.
     """
-    source, title = str(payload.get("source", "")), str(payload.get("title", ""))
-    kind = DocumentKind(payload["kind"]) if payload.get("kind") else None
-    authority = payload.get("authority")
+    source = str(payload.get("source", ""))
     if not source:
-        text = str(payload.get("text", ""))
-        content_hash = _digest(text.encode())
-        document = ingest.read_text(text, kind or DocumentKind.TEXT, title)
-        return Read(document, f"text:{content_hash[:32]}", content_hash, authority)
+        name = "stdin" if payload.get("data") else "text"
+        return Item(payload, f"{name}:{digest(_carried(payload))[:32]}")
     if is_address(source):
-        return _fetched(payload, source, kind, title)
-    path = ingest.allowed_path(source, [Path(root) for root in payload.get("roots", [])])
-    document, content_hash = ingest.load_file(path, kind)
-    return Read(_titled(document, title), path.as_uri(), content_hash, authority)
+        return Item(payload, source)
+    path = ingest.allowed_path(source, [Path(root) for root in payload.get("roots", [])], closed)
+    return Item(payload, path.as_uri(), path)
 
 
-def _fetched(payload: Mapping[str, Any], url: str, kind: DocumentKind | None, title: str) -> Read:
-    authority, snippet = payload.get("authority"), str(payload.get("snippet", ""))
-    proxy_url, allow_private = str(payload.get("proxy_url", "")), bool(payload.get("allow_private"))
-    try:
-        got = ingest.fetch(url, proxy_url=proxy_url, allow_private=allow_private)
-        document = ingest.read_bytes(got.data, kind or _web_kind(got.content_type), got.url, got.content_type)
-    except (FetchFailed, FetchTimeout, NoUsableText) as error:
-        if not snippet:
-            raise
-        document = ingest.read_text(snippet, DocumentKind.TEXT, title or url)
-        note = f"The page could not be read ({error.code}); the snippet was stored in its place."
-        document = replace(document, kind=DocumentKind.WEB, warnings=(*document.warnings, note))
-        weight = SNIPPET_AUTHORITY if authority is None else min(authority, SNIPPET_AUTHORITY)
-        return Read(document, url, _digest(snippet.encode()), weight)
-    return Read(_titled(document, title), url, _digest(got.data), authority)
+def take(item: Item, known: DocumentRow | None) -> Taken | None:
+    """The bytes; None when the server of an address says that they are those that are ``known``.
+
+    Raises ``UnreadableFile``, ``PathNotAllowed``, ``FetchFailed``, ``FetchTimeout``, ``UrlNotAllowed``.
+    """
+    if item.path is not None:
+        return _taken(item, ingest.read_allowed(item.path), name=item.name or item.path.name)
+    if is_address(item.uri):
+        return _fetched(item, known)
+    return _taken(item, _carried(item.payload), decoded="text" in item.payload)
 
 
-def files_below(folder: Path, roots: Sequence[Path]) -> Folder:
-    """The files of readable kinds, at most ``MAX_FILES``, and what was passed over."""
-    files: list[Path] = []
-    other_kinds = unnamed = forbidden = over = 0
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file():
-            continue
-        if path.suffix.lower() not in READABLE:
-            other_kinds += 1
-        elif not _is_unicode(path):
-            unnamed += 1
-        elif not _allowed(path, roots):
-            forbidden += 1
-        elif len(files) >= MAX_FILES:
-            over += 1
-        else:
-            files.append(path)
-    counts = (
-        (other_kinds, "files of other kinds were left out"),
-        (unnamed, "files whose names are not valid Unicode were left out"),
-        (forbidden, "hidden or forbidden files were left out"),
-        (over, f"files beyond the first {MAX_FILES:,} were left out"),
+def stand_in(item: Item, code: str) -> Taken:
+    """The snippet of a page that could not be read, for the reason ``code``."""
+    data = str(item.payload["snippet"]).encode()
+    note = f"The page could not be read ({code}); the snippet was stored in its place."
+    title = str(item.payload.get("title") or item.uri)
+    return Taken(
+        Source(data, DocumentKind.TEXT, title=title, distill=item.distill, decoded=True),
+        digest(data),
+        at_most=SNIPPET_AUTHORITY,
+        metadata={SNIPPET: True},
+        warnings=(note,),
     )
-    return Folder(tuple(files), tuple(f"{count} {what}." for count, what in counts if count))
 
 
-def _is_unicode(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _allowed(path: Path, roots: Sequence[Path]) -> bool:
-    try:
-        ingest.allowed_path(str(path), roots)
-    except InputError:
-        return False
-    return True
-
-
-def _web_kind(content_type: str) -> DocumentKind | None:
-    return DocumentKind.WEB if "html" in content_type.lower() or not content_type else None
-
-
-def _titled(document: Extracted, title: str) -> Extracted:
-    return replace(document, title=title) if title else document
-
-
-def _digest(data: bytes) -> str:
+def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _carried(payload: Mapping[str, Any]) -> bytes:
+    data = payload.get("data")
+    return base64.b64decode(data) if data else str(payload.get("text", "")).encode()
+
+
+def _taken(item: Item, data: bytes, *, name: str = "", decoded: bool = False) -> Taken:
+    source = Source(
+        data, item.kind, name, title=str(item.payload.get("title", "")), distill=item.distill, decoded=decoded
+    )
+    return Taken(source, digest(data))
+
+
+def _fetched(item: Item, known: DocumentRow | None) -> Taken | None:
+    """Conditionally, when the whole page is known as it would be read now."""
+    from pegas_memory.ingest.download import NotModified
+
+    payload = item.payload
+    asked = known
+    if known and (not known.ingested_at or known.metadata.get(SNIPPET) or known.distilled_by != item.distiller):
+        asked = None
+    got = ingest.fetch(
+        item.uri,
+        proxy_url=str(payload.get("proxy_url", "")),
+        allow_private=bool(payload.get("allow_private")),
+        etag=asked.fetch_etag if asked else "",
+        last_modified=asked.fetch_last_modified if asked else "",
+    )
+    if isinstance(got, NotModified):
+        return None
+    served = "html" in got.content_type.lower() or not got.content_type
+    return Taken(
+        Source(
+            got.data,
+            item.kind or (DocumentKind.WEB if served else None),
+            got.url,
+            got.content_type,
+            str(payload.get("title", "")),
+            item.distill,
+        ),
+        digest(got.data),
+        metadata={"fetched_from": got.url} if got.url != item.uri else {},
+        etag=got.etag,
+        last_modified=got.last_modified,
+    )

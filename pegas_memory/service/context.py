@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -19,7 +17,7 @@ from pegas_memory.model import (
 )
 from pegas_memory.retrieval import Found
 from pegas_memory.service.rooms import OpenRooms
-from pegas_memory.text import clean_text, collapse, quoted, sentences, tail_of
+from pegas_memory.text import clean_text, collapse, quoted, sentences, tail_of, tokens_bound
 
 CANDIDATES = 40
 MIN_TOKENS, MAX_TOKENS = 50, 100_000
@@ -44,28 +42,6 @@ COMMON_TERMS = frozenset(
 """Words of questions that say nothing of what is asked."""
 _NAMED_HERE = ("text:", "source:")
 """Schemes of our own names for texts that were given inline."""
-_PLAIN = re.compile(r"[A-Za-z]?[a-z]+|[\u0400-\u04ff]?[\u0430-\u045f]+|[ \t]+|\n+|.", re.DOTALL)
-"""Ordinary words, white space, and any other character by itself."""
-
-
-def tokens_bound(text: str) -> int:
-    """An upper bound of what common tokenizers count (checked against cl100k and o200k).
-
-    An ordinary English word costs a token for each 3 letters, a Russian one for each 1.5, white space
-    before a word nothing, an end of line one; anything else (digits, capitals, signs) as many as its UTF-8
-    bytes.
-    """
-    return sum(_cost(piece) for piece in _PLAIN.findall(text))
-
-
-def _cost(piece: str) -> int:
-    if piece.isspace():
-        return 0 if piece == " " else len(piece)
-    if piece.isascii():
-        return math.ceil(len(piece) / 3)
-    if piece[0] < "\u0500" and len(piece) > 1:
-        return math.ceil(len(piece) / 1.5)
-    return len(piece.encode("utf-8", "replace"))
 
 
 def gather(rooms: OpenRooms, tenant: str, request: ContextRequest) -> ContextAnswer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from uuid import UUID
 
 from pegas_memory.db import citations, documents, jobs, tenants
 from pegas_memory.db.jobs import JobRow
-from pegas_memory.errors import EmptyText, InvalidParameter, NotAvailableYet, NotFound
+from pegas_memory.errors import EmptyText, InvalidParameter, NotFound, TextTooLong
 from pegas_memory.ingest import allowed_path
 from pegas_memory.model import (
+    MAX_CARRIED_BYTES,
     AtomCounts,
     Degraded,
     Distill,
@@ -24,6 +26,8 @@ from pegas_memory.model import (
     JobAnswer,
     JobState,
 )
+from pegas_memory.pipeline.folders import split_pattern
+from pegas_memory.pipeline.reading import is_address
 from pegas_memory.service.rooms import OpenRooms, degraded_by
 from pegas_memory.text import DOCUMENT_LIMIT, URI_LIMIT, clean_json, clean_tags, clean_text
 
@@ -46,7 +50,7 @@ def ingest(
     """Queue the ingest as a job and wait for it, at most ``wait_seconds``; then its id is the answer.
 
     Raises:
-        EmptyText, InvalidParameter, PathNotAllowed, UrlNotAllowed, TextTooLong, NotAvailableYet.
+        EmptyText, InvalidParameter, PathNotAllowed, UrlNotAllowed, TextTooLong.
     """
     payload = _payload(rooms, request)
     with rooms.db.tenant(tenant) as conn:
@@ -75,18 +79,18 @@ def wait(
 
 
 def _payload(rooms: OpenRooms, request: IngestRequest) -> dict[str, Any]:
-    source = clean_text(request.source, field="source", max_characters=URI_LIMIT, multiline=False)
-    if bool(source) == bool(request.text):
+    source = request.source.strip()
+    if len(source) > URI_LIMIT:
+        raise TextTooLong(f"`source` has {len(source):,} characters; at most {URI_LIMIT:,} fit.")
+    if sum(map(bool, (source, request.text, request.data))) != 1:
         raise InvalidParameter("Give either `source` or `text`.", "`source` is a URL, a file or a folder.")
-    if request.kind is DocumentKind.CODE_REPO:
-        raise NotAvailableYet("Code repositories cannot be ingested yet.")
     if request.distill is Distill.LLM and not rooms.settings.llm:
         raise InvalidParameter("`distill` is llm but no language model is configured.", "Set PEGAS_LLM, or use auto.")
     if request.authority is not None and not 0 <= request.authority <= 1:
         raise InvalidParameter(f"`authority` is {request.authority}; it must be from 0 to 1.")
     settings = rooms.settings
     payload: dict[str, Any] = {
-        "source": _checked_source(rooms, source, request.title) if source else "",
+        **_checked_source(rooms, source, request.title),
         "title": clean_text(request.title, field="title", max_characters=URI_LIMIT, multiline=False),
         "kind": request.kind.value if request.kind else None,
         "authority": request.authority,
@@ -104,19 +108,32 @@ def _payload(rooms: OpenRooms, request: IngestRequest) -> dict[str, Any]:
         if not any(character.isalnum() for character in text):
             raise EmptyText("`text` holds no word.")
         payload["text"] = text
+    if request.data:
+        if len(request.data) > MAX_CARRIED_BYTES:
+            raise TextTooLong(
+                f"The document has over {MAX_CARRIED_BYTES / 1e6:.0f} MB.", "Save it to a file and ingest the file."
+            )
+        payload["data"] = base64.b64encode(request.data).decode()
     return payload
 
 
-def _checked_source(rooms: OpenRooms, source: str, title: str) -> str:
-    """A URL as it is, a path resolved and below the roots of this process."""
-    if "://" in source:
+def _checked_source(rooms: OpenRooms, source: str, title: str) -> dict[str, str]:
+    """A URL as it is; a path resolved and below the roots of this process, with the pattern that follows it."""
+    if not source:
+        return {"source": ""}
+    if is_address(source):
+        source = clean_text(source, field="source", max_characters=URI_LIMIT, multiline=False)
         if source.lower().startswith(("http://", "https://")):
-            return source
+            return {"source": source}
         raise InvalidParameter("`source` has a scheme that is not read; use http, https or a path.")
-    path = allowed_path(str(Path(source).expanduser()), rooms.settings.ingest_roots)
-    if title and path.is_dir():
+    roots, closed = rooms.settings.ingest_roots, (rooms.settings.home,)
+    path, pattern = allowed_path(str(Path(source).expanduser()), roots, closed), ""
+    if not path.exists():
+        folder, pattern = split_pattern(source)
+        path = allowed_path(str(Path(folder).expanduser()), roots, closed) if pattern else path
+    if title and (pattern or path.is_dir()):
         raise InvalidParameter("`title` cannot be given for a folder.", "Leave it out, or ingest the files one by one.")
-    return str(path)
+    return {"source": str(path), **({"pattern": pattern} if pattern else {})}
 
 
 def job(rooms: OpenRooms, tenant: str, job_id: UUID) -> IngestAnswer:
@@ -156,8 +173,8 @@ def _as_ingest(rooms: OpenRooms, tenant: str, row: JobRow) -> IngestAnswer:
 
 def _so_far(row: JobRow) -> AtomCounts:
     """What a job that has not ended, or was stopped, has stored."""
-    counted = {name: int(row.progress.get(name, 0)) for name in ("created", "duplicate", "failed")}
-    return AtomCounts(**counted)
+    counted = {name: int(row.checkpoint.get(name, 0)) for name in ("created", "duplicate")}
+    return AtomCounts(**counted, failed=int(row.progress.get("failed", 0)))
 
 
 def _error(row: JobRow) -> ErrorAnswer | None:

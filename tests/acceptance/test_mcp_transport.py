@@ -83,6 +83,8 @@ def test_both_eras_of_the_protocol(mode: str) -> None:
         assert [t.uri_template for t in templates] == [f"pegas://{kind}/{{id}}" for kind in ("atom", "document", "gap")]
         for uri in ("pegas://stats", f"pegas://atom/{ATOM}", f"pegas://document/{ATOM}", f"pegas://gap/{ATOM}"):
             assert json.loads((await client.read_resource(uri)).contents[0].text)
+        atom = json.loads((await client.read_resource(f"pegas://atom/{ATOM}")).contents[0].text)
+        assert (atom["atom_id"], atom["passages"]) == (str(ATOM), [])
         for uri in ("pegas://atom/01890a5d-ac96-774b-bcce-b302099a8058", "pegas://other/1", "pegas://atom/x"):
             with pytest.raises(MCPError) as caught:
                 await client.read_resource(uri)

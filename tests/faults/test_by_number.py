@@ -122,13 +122,17 @@ def kill_engines(world: World) -> None:
 PASSAGES = 2_000
 
 
+def passage(n: int) -> str:
+    """About a chunk, and nothing in it stands in another one."""
+    return f"Passage {n} says {n * 7}: {' '.join(f'word{k}of{n}' for k in range(60))}."
+
+
 @pytest.mark.fault(19)
 def test_a_long_ingest_goes_on_after_kills_with_every_chunk_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(19)
     with world_of("embedded") as world, PegasMemory.open(world.settings[0]) as memory:
         path = world.docs / "long.txt"
-        filler = " ".join(f"word{n}" for n in range(150))
-        path.write_text("\n\n".join(f"Passage {n} says {n * 7}: {filler}." for n in range(PASSAGES)))
+        path.write_text("\n\n".join(map(passage, range(PASSAGES))))
         document, _ = ingest.load_file(path, None)
         wanted = [chunk.text for chunk in ingest.chunk(document)]
         assert len(wanted) >= PASSAGES
@@ -139,13 +143,16 @@ def test_a_long_ingest_goes_on_after_kills_with_every_chunk_once(monkeypatch: py
                 kill_engines(world)
             else:
                 kill(*world.postgres_pids())
-        assert patiently(lambda: memory.wait_job(job, 120)).state is JobState.DONE
+        done = patiently(lambda: memory.wait_job(job, 120))
+        assert done.state is JobState.DONE
+        assert (done.atoms.created, done.atoms.duplicate, done.atoms.failed) == (len(wanted), 0, 0)
         check(world)
         with database(world) as db, db.everything() as conn:
             chunks = conn.execute(text("SELECT position, text FROM pm_chunk ORDER BY position")).all()
             assert [tuple(row) for row in chunks] == list(enumerate(wanted))
             cited = conn.execute(text("SELECT count(*), count(DISTINCT chunk_id) FROM pm_citation")).one()
             assert tuple(cited) == (len(wanted), len(wanted))
+            assert conn.execute(text("SELECT revision FROM pm_document")).scalar_one() == 1
 
 
 def atoms_of(memory: PegasMemory) -> int:

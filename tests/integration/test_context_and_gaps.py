@@ -18,7 +18,8 @@ from pegas_memory.model import (
     SourceRef,
     StoreRequest,
 )
-from pegas_memory.service.context import HEAD, NOTHING, tokens_bound
+from pegas_memory.service.context import HEAD, NOTHING
+from pegas_memory.text import tokens_bound
 from tests.support.local_memory import LocalMemory
 
 HOSTILE = [

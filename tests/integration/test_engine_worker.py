@@ -141,7 +141,7 @@ def test_a_job_that_hangs_holds_up_no_other_job(migrated_url: str) -> None:
         assert worker.busy
         lanes = worker.status()["lanes"]
         assert isinstance(lanes, dict)
-        assert sorted(lanes) == ["jobs", "jobs 2"]
+        assert sorted(lanes) == ["jobs", "jobs 2", "jobs 3"]
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,18 @@ import zipfile
 
 import pytest
 
-from pegas_memory.errors import NoUsableText, PegasError, UnreadableFile, UnsupportedKind
-from pegas_memory.ingest import epub, read_bytes
+from pegas_memory.errors import (
+    NoTextLayer,
+    NoUsableText,
+    PasswordNeeded,
+    PegasError,
+    UnreadableFile,
+    UnsupportedKind,
+)
+from pegas_memory.ingest import read_bytes
+from pegas_memory.ingest.epub import archive as epub_archive
 from pegas_memory.model import DocumentKind, Extracted
-from tests.support.epub_files import archive, chapter, container, ncx, package
+from tests.support.epub_files import archive, chapter, container, item, nav, ncx, opf, package, refs
 
 CHAPTERS = {
     "O/b.xhtml": chapter("<h1>Начало</h1><p>Первый <b>аб</b>зац.</p>"),
@@ -45,13 +53,14 @@ def test_chapters_in_spine_order_with_their_names() -> None:
     assert document.metadata["author"] == ["А. Автор"]
 
 
+@pytest.mark.fault(71)
 def test_a_missing_item_costs_only_itself() -> None:
     parts = dict(BOOK)
     parts["O/p.opf"] = package(["b.xhtml", "missing.xhtml", "a.xhtml"])
     document = check(read_bytes(archive(parts)))
     assert "Первый абзац." in document.text
     assert "Второй абзац." in document.text
-    assert any("missing from the archive" in warning for warning in document.warnings)
+    assert document.warnings == ("1 item(s) named by the book are missing from the archive: O/missing.xhtml.",)
 
 
 def test_a_spine_that_names_what_no_manifest_has() -> None:
@@ -140,10 +149,10 @@ def test_other_zip_archives_are_not_epubs() -> None:
 
 
 def test_bombs_are_refused_before_they_unpack(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epub, "MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr(epub_archive, "MAX_UNPACKED", 1_000_000)
     with pytest.raises(UnreadableFile, match="unpacks to"):
         read_bytes(archive({**BOOK, "O/zero.bin": bytes(2_000_000)}))
-    monkeypatch.setattr(epub, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(epub_archive, "MAX_ENTRIES", 20)
     with pytest.raises(UnreadableFile, match="entries"):
         read_bytes(archive({**BOOK, **{f"O/{n}.txt": "" for n in range(30)}}))
 
@@ -158,3 +167,178 @@ def test_entities_and_traps_inside_a_book_are_harmless() -> None:
     document = check(read_bytes(archive(parts)))
     assert len(document.text) < 10_000
     assert "root:" not in document.text
+
+
+def made(manifest: str, spine: str, *, files: dict[str, str | bytes] | None = None, **more: str) -> Extracted:
+    """A book of two pages in ``O/`` under the given package."""
+    parts: dict[str, str | bytes] = {
+        "META-INF/container.xml": container("O/p.opf"),
+        "O/p.opf": opf(manifest, spine, **more),
+        "O/a.xhtml": chapter("<p>Страница первая.</p>"),
+        "O/Text/Глава 2.xhtml": chapter("<p>Страница вторая.</p>"),
+    }
+    return check(read_bytes(archive({**parts, **(files or {})})))
+
+
+@pytest.mark.fault(71)
+@pytest.mark.parametrize(
+    "href",
+    [
+        "Text/Глава 2.xhtml",
+        "Text/%D0%93%D0%BB%D0%B0%D0%B2%D0%B0%202.xhtml",
+        "text/глава 2.XHTML",
+        "./x/../Text/Глава 2.xhtml",
+        "../../O/Text/Глава 2.xhtml",
+        "/O/Text/Глава 2.xhtml",
+        "Text\\Глава 2.xhtml#top",
+        "O/Text/Глава 2.xhtml",
+    ],
+)
+def test_addresses_that_differ_a_little_are_found(href: str) -> None:
+    document = made(item("a.xhtml") + item(href, name="b"), refs("a.xhtml", "b"))
+    assert [b.text for b in document.blocks] == ["Страница первая.", "Страница вторая."]
+    assert document.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "spine"),
+    [
+        (item("a.xhtml", kind="image/jpeg"), refs("a.xhtml")),
+        (item("a.xhtml", kind="text/plain"), refs("a.xhtml")),
+        ('<item href="a.xhtml" media-type="application/xhtml+xml"/>', refs("a.xhtml")),
+        (item("gone.xhtml", name="x") + item("a.xhtml", name="x"), refs("x")),
+        (
+            item("data.json", kind="application/json", more='fallback="a"', name="d") + item("a.xhtml", name="a"),
+            refs("d"),
+        ),
+        (
+            item("d", name="x", more='fallback="y"') + item("e", name="y", more='fallback="x"') + item("a.xhtml"),
+            refs("x", "a.xhtml"),
+        ),
+    ],
+)
+def test_wrong_types_missing_and_doubled_ids_and_fallbacks(manifest: str, spine: str) -> None:
+    assert "Страница первая." in made(manifest, spine, files={"O/data.json": "{}"}).text
+
+
+def test_the_nav_counts_and_the_ncx_speaks_for_what_it_leaves_out() -> None:
+    pages = item("a.xhtml") + item("Text/Глава 2.xhtml", name="b")
+    tables = item("nav.xhtml", more='properties="nav"') + item("toc.ncx", kind="application/x-dtbncx+xml", name="ncx")
+    files = {
+        "O/nav.xhtml": nav('<li><a href="a.xhtml"><img src="x.png" alt="Имя из картинки"/></a></li>'),
+        "O/toc.ncx": ncx({"a.xhtml": "Другое имя", "Text/%D0%93%D0%BB%D0%B0%D0%B2%D0%B0%202.xhtml": "Из NCX"}),
+    }
+    document = made(pages + tables, refs("a.xhtml", "b"), files=files, attributes='toc="ncx"')
+    assert [b.locator.chapter for b in document.blocks] == ["Имя из картинки", "Из NCX"]
+
+
+@pytest.mark.fault(71)
+def test_without_contents_headings_name_the_chapters_and_other_pages_go_on() -> None:
+    files = {"O/a.xhtml": chapter("<h1>Глава</h1><p>раз</p>"), "O/c.xhtml": chapter("<p>дальше</p>")}
+    document = made(item("a.xhtml") + item("c.xhtml"), refs("a.xhtml", "c.xhtml"), files=files)
+    assert [(b.locator.chapter, b.locator.headings) for b in document.blocks] == [("Глава", ("Глава",))] * 3
+
+
+def test_pages_that_no_reading_order_names_are_read_or_named() -> None:
+    manifest = (
+        item("a.xhtml")
+        + item("Text/Глава 2.xhtml", name="b")
+        + item("c.xhtml")
+        + item("nav.xhtml", more='properties="nav"')
+    )
+    files = {"O/c.xhtml": chapter("<p>лишняя</p>"), "O/nav.xhtml": nav('<li><a href="Text/Глава 2.xhtml">Два</a></li>')}
+    document = made(manifest, refs("a.xhtml"), files=files)
+    assert [b.text for b in document.blocks] == ["Страница первая.", "Страница вторая."]
+    assert any("in no reading order; they come last: O/Text" in warning for warning in document.warnings)
+    assert any("were left out: O/c.xhtml" in warning for warning in document.warnings)
+
+
+def test_drawings_are_pages_and_pictures_are_said_to_be_pictures() -> None:
+    svg = '<svg xmlns="http://www.w3.org/2000/svg"><text>Подпись</text></svg>'
+    drawing, picture = item("d.svg", kind="image/svg+xml"), item("p.png", kind="image/png")
+    document = made(drawing + picture, refs("d.svg", "p.png"), files={"O/d.svg": svg, "O/p.png": b"\x89PNG"})
+    assert (document.text, document.warnings[-1]) == ("Подпись", "1 page(s) are pictures without text.")
+    with pytest.raises(NoTextLayer):
+        made(picture, refs("p.png"), files={"O/p.png": b"\x89PNG"})
+
+
+def test_metadata_of_the_package() -> None:
+    metadata = """<dc:title>Имя</dc:title><dc:title>Подзаголовок</dc:title><dc:creator>А</dc:creator>
+      <dc:creator>Б</dc:creator><dc:language>ar</dc:language><dc:publisher>Изд</dc:publisher>
+      <dc:date opf:event="modification">2020</dc:date><dc:date opf:event="publication">1999-01-02</dc:date>
+      <dc:identifier>other</dc:identifier><dc:identifier id="id">urn:x</dc:identifier><dc:subject>Тема</dc:subject>
+      <dc:description>&lt;p&gt;О &lt;b&gt;книге&lt;/b&gt;&lt;/p&gt;</dc:description>"""
+    document = made(item("a.xhtml"), refs("a.xhtml"), metadata=metadata, attributes='page-progression-direction="rtl"')
+    assert document.title == "Имя"
+    assert document.metadata == {
+        "language": "ar",
+        "author": ["А", "Б"],
+        "publisher": "Изд",
+        "date": "1999-01-02",
+        "identifier": "urn:x",
+        "description": "О книге",
+        "subject": ["Тема"],
+        "other_titles": ["Подзаголовок"],
+        "direction": "rtl",
+    }
+
+
+ENCRYPTION = """<encryption xmlns="urn:oasis:names:tc:opendocument:xmlns:container"
+ xmlns:e="http://www.w3.org/2001/04/xmlenc#"><e:EncryptedData><e:EncryptionMethod Algorithm="{}"/><e:CipherData>
+ <e:CipherReference URI="{}"/></e:CipherData></e:EncryptedData></encryption>"""
+
+
+@pytest.mark.parametrize("method", ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])
+def test_obfuscated_fonts_lock_nothing(method: str) -> None:
+    lock = ENCRYPTION.format(method, "O/font.otf")
+    assert check(read_bytes(archive({**BOOK, "META-INF/encryption.xml": lock}))).warnings == ()
+
+
+def test_encrypted_pages_are_said_and_encrypted_books_refused() -> None:
+    lock = ENCRYPTION.format("http://www.w3.org/2001/04/xmlenc#aes128-cbc", "O/a.xhtml")
+    document = check(read_bytes(archive({**BOOK, "META-INF/encryption.xml": lock})))
+    assert "Второй абзац." not in document.text
+    assert document.warnings == ("1 chapter(s) are encrypted and were left out: O/a.xhtml.",)
+    alone = {**BOOK, "O/p.opf": package(["a.xhtml"]), "META-INF/encryption.xml": lock}
+    with pytest.raises(PasswordNeeded, match="encrypted"):
+        read_bytes(archive(alone))
+
+
+def test_entries_under_a_password_are_refused_by_name() -> None:
+    data = bytearray(archive(BOOK))
+    for magic, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.find(magic)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(magic, at + 4)
+    with pytest.raises(PasswordNeeded):
+        read_bytes(bytes(data), DocumentKind.EPUB)
+
+
+def test_a_page_with_a_wrong_checksum_is_said_and_the_rest_kept() -> None:
+    data = bytearray(archive(BOOK))
+    with zipfile.ZipFile(io.BytesIO(bytes(data))) as packed:
+        entry = packed.getinfo("O/a.xhtml")
+    at = entry.header_offset + 30 + len(entry.filename.encode()) + entry.compress_size // 2
+    data[at] ^= 0x55
+    document = check(read_bytes(bytes(data)))
+    assert "Первый абзац." in document.text
+    assert document.warnings == ("1 chapter(s) are damaged and were left out: O/a.xhtml.",)
+
+
+def test_a_page_of_filler_is_left_out_and_lying_headers_stop_at_what_they_declare() -> None:
+    parts = {**BOOK, "O/a.xhtml": chapter("<p>x</p>" + " " * 30_000_000)}
+    assert check(read_bytes(archive(parts))).warnings == ("1 chapter(s) are damaged and were left out: O/a.xhtml.",)
+
+
+def test_archives_written_as_streams_with_something_before_them_or_the_mimetype_elsewhere() -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    out = Pipe()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in [*BOOK.items(), ("mimetype", "application/epub+zip")]:
+            packed.writestr(name, content)
+    assert "Второй абзац." in check(read_bytes(out.getvalue(), DocumentKind.EPUB)).text
+    assert "Второй абзац." in check(read_bytes(b"junk" * 50 + archive(BOOK))).text

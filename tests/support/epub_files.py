@@ -48,5 +48,29 @@ def ncx(points: Mapping[str, str]) -> str:
     return f'<?xml version="1.0"?><ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap>{rows}</navMap></ncx>'
 
 
+def opf(manifest: str, spine: str, *, metadata: str = "", attributes: str = "") -> str:
+    """An OPF from the inside of its ``<manifest>`` and ``<spine>``; ``attributes`` are the spine's."""
+    return f"""<?xml version="1.0"?><package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id">
+<metadata xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:opf="http://www.idpf.org/2007/opf">{metadata}</metadata>
+<manifest>{manifest}</manifest><spine {attributes}>{spine}</spine></package>"""
+
+
+def item(path: str, *, kind: str = "application/xhtml+xml", more: str = "", name: str = "") -> str:
+    return f'<item id="{name or path}" href="{path}" media-type="{kind}" {more}/>'
+
+
+def refs(*names: str) -> str:
+    return "".join(f'<itemref idref="{name}"/>' for name in names)
+
+
+def nav(rows: str) -> str:
+    """A nav document from the ``<li>`` elements of its contents."""
+    return f"""<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"><head><title/></head>
+<body><nav epub:type="toc"><ol>{rows}</ol></nav></body></html>"""
+
+
 def chapter(body: str) -> str:
-    return f'<html xmlns="http://www.w3.org/1999/xhtml"><head><title>x</title></head><body>{body}</body></html>'
+    return (
+        '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"><head><title>x</title>'
+        f"</head><body>{body}</body></html>"
+    )

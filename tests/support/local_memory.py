@@ -18,6 +18,7 @@ from pegas_memory.outbox_sync import EmbeddingProjection, Sync, VectorProjection
 from pegas_memory.pipeline import JobRunner, Learner, late_dedup
 from pegas_memory.pipeline.ingest_job import IngestWork
 from pegas_memory.qdrant_store import EdgeIndex
+from pegas_memory.reading import Reader
 from pegas_memory.service.rooms import OpenRooms
 from pegas_memory.vectors import Vectors
 from pegas_memory.wiring import PegasMemory
@@ -89,6 +90,8 @@ def local_memory(
         into_index = Sync(db, [VectorProjection(db, vectors, index, consumer)])
         into_cache = Sync(db, [EmbeddingProjection(db, vectors)])
         learner = Learner(db, vectors, searcher)
+        reader = Reader()
+        stack.callback(reader.close)
 
         def embed_step() -> bool:
             return into_cache.step() or late_dedup.settle(db, vectors, searcher, clock(), consumer) > 0
@@ -96,7 +99,7 @@ def local_memory(
         worker = Worker(
             url,
             project={"vector": into_index.step, "embedding": embed_step},
-            run_job=JobRunner(db, {"ingest": IngestWork(db, learner)}).run_next,
+            run_job=JobRunner(db, {"ingest": IngestWork(db, learner, reader, (home,))}).run_next,
         )
         stop = threading.Event()
         thread = threading.Thread(target=worker.run, args=(stop,), daemon=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,3 +99,36 @@ def locked(data: bytes, user: str, owner: str) -> bytes:
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(data)))
     writer.encrypt(user, owner, algorithm="RC4-128")
     return saved(writer)
+
+
+def drawn(contents: Sequence[bytes], *, packed: bool = False) -> bytes:
+    """A PDF of pages with the content streams given; the font /F has WinAnsi codes and no Unicode map."""
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Count %d /Kids [%s] >>"
+        % (len(contents), b" ".join(b"%d 0 R" % (4 + 2 * n) for n in range(len(contents)))),
+        b"<< /Type /Font /Subtype /TrueType /BaseFont /Arial /Encoding /WinAnsiEncoding /FirstChar 0 /LastChar 255 "
+        b"/Widths [" + b"500 " * 256 + b"] >>",
+    ]
+    for n, content in enumerate(contents):
+        objects.append(
+            b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents %d 0 R "
+            b"/Resources << /Font << /F 3 0 R >> >> >>" % (5 + 2 * n)
+        )
+        body = zlib.compress(content) if packed else content
+        flate = b"/Filter /FlateDecode " if packed else b""
+        objects.append(b"<< %s/Length %d >>\nstream\n%s\nendstream" % (flate, len(body), body))
+    data = bytearray(b"%PDF-1.4\n")
+    offsets = []
+    for number, item in enumerate(objects, 1):
+        offsets.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, item)
+    start = len(data)
+    data += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    data += b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    data += b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, start)
+    return bytes(data)
+
+
+def shown(text: str, x: float, y: float, *, size: float = 10, encoding: str = "cp1252") -> bytes:
+    return b"BT /F %g Tf 1 0 0 1 %g %g Tm <%s> Tj ET\n" % (size, x, y, text.encode(encoding).hex().encode())

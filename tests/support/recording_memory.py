@@ -122,6 +122,9 @@ class RecordingMemory:
         gap = model.GapAnswer(ATOM, "Why?", "", 0.5, status, NOW, ())
         return model.GapPage((gap,) if status is model.GapStatus.OPEN else (), "")
 
+    def opened(self, some_id: UUID) -> model.OpenedMemory:
+        return model.OpenedMemory(some_id, "atom", "fact", "A claim.", "", "candidate", 0.5)
+
     def document(self, doc_id: UUID) -> dict[str, Any]:
         self.requests.append(doc_id)
         return {"doc_id": doc_id, "title": "Notes"}

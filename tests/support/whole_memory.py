@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 LOUD = (
-    "asyncio", "charset_normalizer", "courlan", "ebooklib", "htmldate", "httpcore", "httpx", "justext", "mcp",
+    "asyncio", "charset_normalizer", "courlan", "htmldate", "httpcore", "httpx", "justext", "mcp",
     "psycopg", "pypdf", "pypdfium2", "qdrant_client", "rich", "sqlalchemy.engine", "trafilatura",
 )  # fmt: skip
 

@@ -217,6 +217,8 @@ def test_slices_cover_all_texts_in_order_and_stay_small() -> None:
     texts = ["a" * length for length in (10, 10, 10, 10, 10, 1600, 700, 700, 5)]
     assert list(slices(texts)) == [(0, 2), (2, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 9)]
     assert list(slices([])) == []
+    most = iter([2, 2, 2, 1, 1, 1, 1, 1])
+    assert list(slices(["short"] * 6, lambda: next(most))) == [(0, 2), (2, 4), (4, 5), (5, 6)]
 
 
 def test_a_query_overtakes_the_documents_that_wait() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,6 +22,9 @@ from pegas_memory.text import (
     language_of,
     sentences,
     sha256,
+    token_limit,
+    tokens_bound,
+    whole_before,
 )
 
 LEGAL = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=200).filter(lambda t: "\ufeff" not in t)
@@ -100,6 +105,65 @@ def test_sentences(text: str, parts: int) -> None:
     spans = sentences(text)
     assert len(spans) == parts
     assert all(text[a:b] == text[a:b].strip() and a < b for a, b in spans)
+
+
+GOLD = Path(__file__).parents[1] / "data" / "sentence_boundaries.txt"
+BOUNDARY = "‖"
+
+
+def gold() -> list[str]:
+    lines = GOLD.read_text(encoding="utf-8").splitlines()
+    return [line.replace("\\n", "\n") for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("marked", gold())
+def test_sentence_boundaries(marked: str) -> None:
+    text = marked.replace(BOUNDARY, "")
+    assert [text[a:b] for a, b in sentences(text)] == [part.strip() for part in marked.split(BOUNDARY)]
+
+
+def test_the_boundaries_are_enough_to_go_by() -> None:
+    passages = gold()
+    russian = sum(language_of(passage) == "ru" for passage in passages)
+    assert russian >= 100
+    assert len(passages) - russian >= 80
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["." * 2_000_000, '."' * 1_000_000, "." + ")" * 2_000_000, "1990 г. " * 100_000, "А. Б. " * 100_000,
+     "и т. д. " * 100_000, "\n1. " * 200_000, ". " + " " * 2_000_000 + "x", "\n\t" * 500_000, "слово " * 300_000],
+    ids=["stops", "quotes", "brackets", "years", "initials", "and so on", "items", "spaces", "tabs", "no stop"],
+)  # fmt: skip
+def test_sentences_take_linear_time(text: str) -> None:
+    began = time.process_time()
+    sentences(text)
+    assert time.process_time() - began < 15
+
+
+@given(st.lists(st.text(max_size=20), max_size=6))
+def test_token_bounds_add_up_over_spaces(parts: list[str]) -> None:
+    whole = tokens_bound(" ".join(parts))
+    assert whole <= sum(map(tokens_bound, parts)) + len(parts)
+
+
+@given(st.text(max_size=80), st.integers(0, 40), st.integers(1, 60))
+def test_a_token_limit_is_kept_and_moves_on(text: str, start: int, tokens: int) -> None:
+    start = min(start, len(text))
+    at = token_limit(text, start, len(text), tokens)
+    assert start < at <= len(text) or start == len(text)
+    one_character = at == start + 1
+    assert (
+        tokens_bound(text[start:at]) <= tokens or one_character or text[start:at].isalpha() or text[start:at].isspace()
+    )
+
+
+@pytest.mark.parametrize("character", ["e\u0301", "👩\u200d👧", "👍🏽", "🇷🇺", "❤\ufe0f", "각", "\r\n", "か\uff9e"])
+def test_a_cut_tears_no_character(character: str) -> None:
+    text = character * 9
+    boundaries = {n * len(character) for n in range(10)}
+    assert {whole_before(text, at, 0) for at in range(len(character), len(text) + 1)} <= boundaries
+    assert whole_before("x" + "\u0301" * 500, 400, 0) == 400
 
 
 @given(st.text(st.sampled_from("абвAB .!?\n…«»1г"), max_size=80))

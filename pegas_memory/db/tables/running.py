@@ -43,6 +43,7 @@ pm_job = Table(
     text_of("state", "queued"),
     json_of("payload"),
     json_of("progress"),
+    json_of("checkpoint"),
     json_of("result"),
     json_of("error"),
     count("attempts"),

@@ -1,5 +1,4 @@
-"""The text gate, and the pure text functions that SQL must not do (locale and extensions differ
-between servers): folding, sentence spans, language, normal forms, hashes."""
+"""The gate that every text passes, and the forms in which texts are compared, quoted and hashed."""
 
 from __future__ import annotations
 
@@ -116,91 +115,6 @@ def sha256(*parts: str) -> str:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
     return digest.hexdigest()
-
-
-# --- sentences --------------------------------------------------------------------------------------
-
-_ABBREVIATIONS = frozenset(
-    """
-    mr mrs ms dr prof st sr jr vs etc e.g i.e cf al fig figs eq no vol ed eds pp p ch sec approx inc ltd co corp dept
-    gen col sgt capt lt rev hon jan feb mar apr jun jul aug sep sept oct nov dec u.s u.k ph.d
-    г гг в вв т д п пп ст др пр см ср рис табл гл стр с им ул пл просп акад проф доц тыс млн млрд трлн руб коп
-    кг км мм чел экз напр т.е т.д т.п т.к т.н и.о н.э до.н.э д.н.э обл р оз о-в мин сек ч ок изд ред яз англ лат рус
-    нем фр итал исп греч э н bros ave blvd
-    """.split()
-)
-_ENDS_ANYWHERE = frozenset({"etc", "т.д", "т.п"})
-_AFTER_NUMBERS = frozenset("г гг тыс млн млрд трлн руб коп кг км м мм см чел мин сек ч ок стр с".split())
-"""Units and the like: before a capital they end the sentence when a number stands before them, while
-«г. Москва» and «ул. Ленина» go on."""
-_NUMBER_BEFORE = re.compile(r"\d\s?$")
-_OPENING_DATE = re.compile(r"\W*\w+\s(?:\w+\s)?\d{3,4}(?:[–-]\d{2,4})?\s?$")
-"""«В 1993 г. Иван …», «В мае 1993 г. Иван …»: with so little before it, a year does not end a sentence."""
-_BREAK = re.compile(r"(?<![.!?…])([.!?…]+[\"'»”’)\]]*)(\s+)")
-_LAST_WORD = re.compile(r"([^\W_]+(?:\.[^\W_]+)*)$")
-_OPENERS = "\"'«“‘([—–-•"
-
-
-def sentences(text: str) -> list[tuple[int, int]]:
-    """Spans (start, end) of the sentences of a Russian or English passage, without surrounding
-    white space. A blank line always ends one; abbreviations, initials and decimals never do."""
-    spans: list[tuple[int, int]] = []
-    for paragraph in re.finditer(r"(?:(?!\n[ \t]*\n).)+", text, re.DOTALL):
-        start = paragraph.start()
-        for match in _BREAK.finditer(text, paragraph.start(), paragraph.end()):
-            if _ends_sentence(text, start, match, paragraph.end()):
-                _append_span(spans, text, start, match.end(1))
-                start = match.end(2)
-        _append_span(spans, text, start, paragraph.end())
-    return spans
-
-
-def _append_span(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    if end > start:
-        spans.append((start, end))
-
-
-def _ends_sentence(text: str, start: int, match: re.Match[str], limit: int) -> bool:
-    following = match.end(2)
-    if following >= limit:
-        return True
-    first = text[following]
-    if first in _OPENERS and following + 1 < limit:
-        first = text[following + 1] if not text[following + 1].isspace() else text[min(following + 2, limit - 1)]
-    if first.islower():
-        return False
-    if match.group(1)[0] != ".":
-        return True
-    word = _LAST_WORD.search(text, max(start, match.start() - 40), match.start())
-    if word is None:
-        return True
-    last = word.group(1)
-    initial = len(last) == 1 and last.isupper()
-    folded = fold(last)
-    if first.isupper() and (folded in _ENDS_ANYWHERE or (folded in _AFTER_NUMBERS and _counted(text, start, word))):
-        return True
-    abbreviation = folded in _ABBREVIATIONS
-    return not (initial or abbreviation)
-
-
-def _counted(text: str, start: int, word: re.Match[str]) -> bool:
-    """Whether a number stands before the word («12 кг.», «родился в 1990 г.») and more than a date does."""
-    if _NUMBER_BEFORE.search(text, max(start, word.start() - 12), word.start()) is None:
-        return False
-    return word.group(1)[0] not in "гГ" or _OPENING_DATE.fullmatch(text, start, word.start()) is None
-
-
-def first_sentence(text: str, max_characters: int = 400) -> str:
-    """The first sentence of ``text``, white space collapsed, cut at a word when it is longer."""
-    spans = sentences(text)
-    sentence = collapse(text[spans[0][0] : spans[0][1]]) if spans else ""
-    if len(sentence) <= max_characters:
-        return sentence
-    return sentence[: max_characters - 1].rsplit(" ", 1)[0] + "…"
 
 
 _CYRILLIC = re.compile("[\u0400-\u04ff]")

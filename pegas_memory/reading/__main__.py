@@ -1,0 +1,3 @@
+from pegas_memory.reading.child import main
+
+main()
