@@ -17,7 +17,9 @@ from tests.homes import temporary_home
 from tests.support.embedding_server import hashed_embedding_server
 from tests.support.mcp_client import server_environment
 
-VERBS = "init status doctor store search context ingest open documents verify tenants export import mcp worker demo".split()
+VERBS = (
+    "init status doctor store search context ingest open documents verify tenants export import mcp worker demo".split()
+)
 
 
 @pytest.fixture(scope="module")

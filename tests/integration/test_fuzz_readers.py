@@ -15,8 +15,8 @@ from pegas_memory.reading import Reader
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
 SEED = 7
-SOFT = {"quiet": 0.03, "foreign": 0.02, "died": 0.0, "late": 0.01}
-"""Shares of the cases."""
+SOFT = {"quiet": 0.015, "foreign": 0.015, "died": 0.0, "late": 0.01}
+"""Shares of the cases; in 5,000 it was 0.003, 0.003, 0 and 0."""
 
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the reference sets (../shared/data) are not on this machine")
 

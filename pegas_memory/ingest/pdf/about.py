@@ -14,7 +14,8 @@ from pegas_memory.ingest.pdf.garbled import repaired
 
 _DATE = re.compile(r"\s*(?:D:)?(\d{4})(?:[-/.]?(0[1-9]|1[0-2])(?:[-/.]?(0[1-9]|[12]\d|3[01]))?)?")
 _PRINTED_BY = re.compile(r"^Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ")
-_PACKET = re.compile(rb"<(?:x:xmpmeta|rdf:RDF)\b.{0,200000}?</(?:x:xmpmeta|rdf:RDF)>", re.DOTALL)
+_PACKET_EDGE = re.compile(rb"<(/?)(?:x:xmpmeta|rdf:RDF)\b")
+_MAX_PACKET = 200_000
 _OF_A_PDF = re.compile(rb"application/pdf|ns\.adobe\.com/pdf/1\.3/")
 _TAG = re.compile(r"<[^>]*>")
 _XMP = {
@@ -53,8 +54,15 @@ def metadata(document: Any, data: bytes) -> dict[str, Any]:
 
 def _packet(data: bytes) -> str:
     """The last XMP packet that is of a PDF, not of a picture in it."""
-    packets = [m.group() for m in _PACKET.finditer(data) if _OF_A_PDF.search(m.group())]
-    return packets[-1].decode("utf-8", "replace") if packets else ""
+    start, last = -1, b""
+    for edge in _PACKET_EDGE.finditer(data):
+        if not edge.group(1):
+            start = edge.start() if start < 0 else start
+            continue
+        packet = data[start : edge.start()] if 0 <= edge.start() - start <= _MAX_PACKET and start >= 0 else b""
+        last = packet if _OF_A_PDF.search(packet) else last
+        start = -1
+    return last.decode("utf-8", "replace")
 
 
 def _xmp(packet: str, name: str) -> str:

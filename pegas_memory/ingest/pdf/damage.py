@@ -20,6 +20,8 @@ _EMPTY_STREAM = 20
 """Bytes of a compressed stream that may well hold nothing."""
 _MAX_UNPACKED = 1_000_000_000
 """Bytes unpacked for one file; what comes after them is not looked at."""
+_MOST_LOOKS = 4
+"""Times that the bytes of a file are looked at."""
 _PIECE = 1 << 16
 _STREAM = re.compile(rb"(?<!end)stream\r?\n")
 _OBJECT = re.compile(rb"(\d{1,10})\s+\d{1,5}\s+obj\b")
@@ -76,6 +78,8 @@ def broken_streams(data: bytes) -> set[int]:
     """Numbers of the objects whose Flate stream does not unpack to its end; images are left out."""
     broken: set[int] = set()
     left = _MAX_UNPACKED
+    unread = _MOST_LOOKS * len(data)  # streams of a hostile file may all run to one end
+    end = 0
     for match in _STREAM.finditer(data):
         head = data[max(0, match.start() - _HEAD) : match.start()]
         owners = list(_OBJECT.finditer(head))
@@ -83,8 +87,9 @@ def broken_streams(data: bytes) -> set[int]:
         about = head[owner.end() :] if owner else b""
         if owner is None or b"/Image" in about:
             continue
-        end = data.find(b"endstream", match.end())
-        end = end if end >= 0 else len(data)
+        if end < match.end():
+            end = data.find(b"endstream", match.end())
+            end = end if end >= 0 else len(data)
         if _FLATE.search(about):
             whole, unpacked = _unpacks(data, match.end(), end, left)
         elif b"/Filter" in about or b"/Type" in about:
@@ -94,7 +99,8 @@ def broken_streams(data: bytes) -> set[int]:
         if not whole:
             broken.add(int(owner.group(1)))
         left -= unpacked
-        if left <= 0:
+        unread -= min(end - match.end(), _MAX_PLAIN)
+        if left <= 0 or unread <= 0:
             break
     return broken
 
