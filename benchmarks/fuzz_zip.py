@@ -26,7 +26,9 @@ def packed(members: Members, compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     with zipfile.ZipFile(target, "w", compression) as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # names that occur twice are meant
         for name, data in members:
-            archive.writestr(name, data, zipfile.ZIP_STORED if name == "mimetype" else None)
+            entry = zipfile.ZipInfo(name)  # of 1980: the clock must not be in the bytes
+            stored = name == "mimetype"
+            archive.writestr(entry, data, zipfile.ZIP_STORED if stored else compression)
     return target.getvalue()
 
 
