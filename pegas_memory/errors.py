@@ -93,7 +93,7 @@ class NotFound(InputError):
 
 class PathNotAllowed(InputError):
     code = "path_not_allowed"
-    default_hint = "Only files below PEGAS_INGEST_ROOTS can be read; add the folder there."
+    default_hint = "Only files below PEGAS_INGEST_ROOTS, once links are followed, can be read; add the folder there."
 
 
 class UrlNotAllowed(InputError):
@@ -108,12 +108,12 @@ class UnreadableFile(InputError):
 
 class UnsupportedKind(InputError):
     code = "unsupported_kind"
-    default_hint = "Use text, markdown, html, pdf, epub or web."
+    default_hint = "Unpack an archive and ingest its folder, run OCR on an image, save an Office file as PDF or HTML."
 
 
 class NoUsableText(InputError):
     code = "no_usable_text"
-    default_hint = "The source holds no readable text; give `snippet` or another source."
+    default_hint = "Give another source; for a web page, its text as `snippet`."
 
 
 class NoTextLayer(InputError):

@@ -155,8 +155,8 @@ TOOLS: tuple[ToolSpec, ...] = (
         "memory_store",
         "Store one memory",
         "Store one self-contained claim with its source after you learned it; storing it again adds its source, "
-        "links and tags. For whole documents use memory_ingest, for source code memory_store_code, for open "
-        "questions memory_add_gap.",
+        "links and tags. For whole documents and source code use memory_ingest, for open questions "
+        "memory_add_gap.",
         (
             Param("claim", Text(), "One sentence understood alone; default: first sentence of content", ""),
             Param("type", Choice(tuple(model.AtomType)), "Type of claim", "fact"),
@@ -181,11 +181,11 @@ TOOLS: tuple[ToolSpec, ...] = (
     ToolSpec(
         "memory_ingest",
         "Ingest a document",
-        "Read a whole document (URL, file, folder or text) into cited memory; use it for anything longer than a "
-        "claim. For one claim use memory_store, for a code base memory_store_code. Long work answers with a job_id; "
-        "pass it back alone to ask again.",
+        "Read whole documents (URL, file, folder, source code, pattern or text) into cited memory; use it for "
+        "anything longer than a claim. For one claim use memory_store. Long work answers with a job_id; pass it back "
+        "alone to ask again.",
         (
-            Param("source", Text(), "URL, file, folder or pattern (docs/**/*.md)", ""),
+            Param("source", Text(), "URL, file, folder, repository or pattern (docs/**/*.md)", ""),
             Param("text", Text(), "The document itself, instead of source", ""),
             Param("title", Text(), "Title", ""),
             Param("kind", Choice(("auto", *model.DocumentKind)), "web: main text; html: all; code_repo: code", "auto"),

@@ -188,9 +188,9 @@ def _(answer: model.IngestAnswer) -> str:
         lines += [f"progress: {answer.percent:.0f} %, {answer.stage}"] if answer.progress else []
         lines.append(f'Ask again with memory_ingest(job_id="{answer.job_id}"); action="cancel" stops it.')
     else:
-        lines.append(
-            f"{answer.chunks} chunks; atoms: {counts.created} new, {counts.duplicate} known, {counts.failed} failed"
-        )
+        files = answer.progress.get("of_files")
+        lines += [f"{_counted(files, 'file')}, {counts.failed} failed"] if files else []
+        lines.append(f"{_counted(answer.chunks, 'chunk')}; atoms: {counts.created} new, {counts.duplicate} known")
     lines += [f"warning: {_SPACE.sub(' ', warning)[:300]}" for warning in answer.warnings[:20]]
     return fitted("\n".join([*lines, *(line for line in _state(answer) if line)]))
 

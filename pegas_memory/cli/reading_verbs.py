@@ -139,13 +139,12 @@ def _checked(answer: model.CitationCheck) -> str:
         f"{answer.documents:,} documents, {answer.citations:,} citations:"
         f" {answer.held:,} quotes stand where they were read, {answer.faulty:,} do not."
     ]
-    if answer.unlocated or answer.untold:
-        lines.append(
-            f"Nothing can be said of {answer.unlocated:,} that name no place and {answer.untold:,} of sources that"
-            " were never read."
-        )
+    if answer.unlocated:
+        lines.append(f"Quotes that name no place, of which nothing can be said: {answer.unlocated:,}.")
+    if answer.untold:
+        lines.append(f"Citations of sources that were never read: {answer.untold:,}.")
     if answer.being_read:
-        lines.append(f"{answer.being_read:,} documents are being read, or were left half read, and were passed over.")
+        lines.append(f"Passed over, since they are being read or were left half read: {answer.being_read:,}.")
     lines += [
         f"citation {fault.citation_id} of atom {fault.atom_id} in {fault.doc_id}: {fault.reason}"
         for fault in answer.faults[:FAULTS_SHOWN]

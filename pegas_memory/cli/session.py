@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pegas_memory.cli.printing import Speaker
 from pegas_memory.config import Settings, load_settings
 from pegas_memory.door_log import log_to
-from pegas_memory.errors import EmptyText, PegasError
+from pegas_memory.errors import EmptyText, InvalidParameter, PegasError
 from pegas_memory.mcp_tools import tools_by_name
 from pegas_memory.model import Check, IngestAnswer, JobState
 from pegas_memory.tool_calls import Memory, ingest_request
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pegas_memory import PegasMemory
 
 POLL_SECONDS = 0.5
+CANCEL_LOOKS = 20
+SAID_FIRST, SAID_EVERY = 5.0, 30.0
+"""Seconds of a long ingest until its first line on stderr, and between the next ones."""
 STDIN = "-"
 RUNNING = (JobState.QUEUED, JobState.RUNNING)
 
@@ -101,6 +104,8 @@ def ingest_all(speaker: Speaker, sources: Sequence[str], given: Mapping[str, Any
 
 
 def _source(source: str) -> str:
+    if not source.strip():
+        raise InvalidParameter("A source is empty.", "Give a file, a folder, a pattern, a URL or -.")
     return source if source == STDIN or "://" in source else str(Path(source).expanduser().absolute())
 
 
@@ -128,20 +133,37 @@ def _to_the_end(
         show(answer)
     except KeyboardInterrupt:
         stopped = memory.cancel_job(answer.job_id)
+        for _ in range(CANCEL_LOOKS):
+            if stopped.state not in RUNNING:
+                break
+            time.sleep(POLL_SECONDS)
+            stopped = memory.job(answer.job_id)
         speaker.note(f"Interrupted. Job {stopped.job_id} is {stopped.state}; what it stored stays.")
         raise
     return answer
 
 
+def _lines(speaker: Speaker) -> Callable[[IngestAnswer], None]:
+    due = time.monotonic() + SAID_FIRST
+
+    def show(answer: IngestAnswer) -> None:
+        nonlocal due
+        if answer.state in RUNNING and time.monotonic() >= due and not speaker.as_json:
+            due = time.monotonic() + SAID_EVERY
+            speaker.note(f"job {answer.job_id}: {answer.percent:.0f} %, {answer.stage}")
+
+    return show
+
+
 @contextmanager
 def _progress(speaker: Speaker, sources: Sequence[str]) -> Iterator[Callable[[IngestAnswer], None]]:
-    """A bar on stderr when that is a terminal; a function that does nothing otherwise."""
+    """A bar on stderr when that is a terminal; else a line every half a minute, and none with ``--json``."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal or speaker.as_json:
-        yield lambda _: None
+        yield _lines(speaker)
         return
     columns = (
         SpinnerColumn(),

@@ -102,15 +102,22 @@ def context(
 
 @app.command()
 def ingest(
-    sources: Annotated[list[str], typer.Argument(help="Files, folders, patterns or URLs; - reads stdin.")],
+    sources: Annotated[
+        list[str] | None, typer.Argument(help="Files, folders, patterns or URLs; - reads stdin.")
+    ] = None,
     title: Annotated[str, typer.Option(help="Title.")] = "",
     kind: Annotated[str, typer.Option(help=f"auto, {', '.join(model.DocumentKind)}.")] = "",
     tag: Tags = None,
     distill: Annotated[str, typer.Option(help="auto, llm, extractive or off.")] = "",
+    job: Annotated[str, typer.Option(help="Ask about a job instead of ingesting.")] = "",
+    action: Annotated[str, typer.Option(help="With --job: cancel or retry.")] = "",
     json: Json = False,
 ) -> None:
     """Read whole documents into memory."""
     with Speaker(json) as speaker:
+        if job or action or not sources:
+            call(speaker, "memory_ingest", {"job_id": job, "action": action})
+            return
         options = given(title=title, kind=kind, tags=tag, distill=distill)
         if not ingest_all(speaker, sources, options):
             raise typer.Exit(1)

@@ -261,6 +261,18 @@ _RETELL = """WITH cited AS (
     FROM told t JOIN cited c ON c.id = t.id RETURNING entity_id"""
 
 
+def uris_below(conn: Connection, tenant: str, prefix: str) -> set[str]:
+    """Addresses of documents that were read, are not retracted, and begin with ``prefix``."""
+    rows = conn.execute(
+        text(
+            "SELECT uri FROM pm_document WHERE tenant = :tenant AND starts_with(uri, :prefix)"
+            " AND content_hash <> '' AND retracted_at IS NULL"
+        ),
+        {"tenant": tenant, "prefix": prefix},
+    ).scalars()
+    return set(rows)
+
+
 def retracted_claims(conn: Connection, tenant: str, doc_id: UUID) -> int:
     """How many claims that came from the document are hidden by a verdict."""
     found = conn.execute(

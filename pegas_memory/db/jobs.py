@@ -89,20 +89,23 @@ _WAITS = f"""(j.state = 'queued' OR (j.state = 'running' AND (j.heartbeat_at IS 
 def claim(conn: Connection, worker: str, served: Sequence[str] = (), most_of_one: int = 1_000) -> JobRow | None:
     """A waiting job, or one whose worker has gone quiet; it is then this worker's. The tenant with the fewest
     running jobs comes first, of these the one that stands earliest in ``served`` (or not at all), of its jobs the
-    oldest. None of a tenant for which this worker runs ``most_of_one`` already."""
+    oldest. None of a tenant for which this worker runs ``most_of_one`` already.
+
+    MATERIALIZED, since a subquery that is planned into a loop locks and yields another row each time round."""
     row = conn.execute(
         text(
             f"""WITH busy AS (
                 SELECT j.tenant, count(*) AS everywhere, count(*) FILTER (WHERE j.taken_by = :worker) AS here
-                FROM pm_job j WHERE j.state = 'running' AND NOT {_WAITS} GROUP BY j.tenant)
-            UPDATE pm_job SET state = 'running', taken_by = :worker, attempts = attempts + 1,
-                started_at = coalesce(started_at, clock_timestamp()), heartbeat_at = clock_timestamp()
-            WHERE (tenant, id) IN (
+                FROM pm_job j WHERE j.state = 'running' AND NOT {_WAITS} GROUP BY j.tenant),
+            next AS MATERIALIZED (
                 SELECT j.tenant, j.id FROM pm_job j LEFT JOIN busy b ON b.tenant = j.tenant
                 WHERE j.state IN ('queued', 'running') AND {_WAITS} AND coalesce(b.here, 0) < :most_of_one
                 ORDER BY coalesce(b.everywhere, 0), coalesce(array_position(CAST(:served AS text[]), j.tenant), 0),
                     j.created_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED)
-            RETURNING {_COLUMNS}"""
+            UPDATE pm_job p SET state = 'running', taken_by = :worker, attempts = p.attempts + 1,
+                started_at = coalesce(p.started_at, clock_timestamp()), heartbeat_at = clock_timestamp()
+            FROM next WHERE p.tenant = next.tenant AND p.id = next.id
+            RETURNING {", ".join(f"p.{name}" for name in JobRow.__dataclass_fields__)}"""
         ),
         {"worker": worker, "served": list(served), "most_of_one": most_of_one},
     ).one_or_none()

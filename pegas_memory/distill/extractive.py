@@ -3,16 +3,16 @@
 What becomes of each block: a paragraph gives its sentences that stand alone, a sentence that starts
 with a pronoun or connective joined to the one before (``prose``); a list gives one claim together with
 its lead-in, or its items that are whole sentences or definitions; a table, a code block, a rule gives
-one atom each. Headings, questions, navigation, references to other places and fragments give nothing.
-Exact repeats in one document are given once. A garbled
-block gives nothing anywhere. A document with text but without a single claim falls
-back to one ``text`` atom per chunk, so that nothing that was read is unfindable.
+one atom each. Headings, questions, navigation, references to other places, fragments and garbled blocks give
+nothing. Exact repeats in one document are given once. A document with text but without a single claim falls
+back to one ``text`` atom per chunk, and so does each chunk in another language than Russian and English, so that
+nothing that was read is unfindable.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -21,6 +21,7 @@ from typing import Any
 from pegas_memory.distill import structured
 from pegas_memory.distill.claims import Stand, is_boilerplate, is_imperative, stand
 from pegas_memory.distill.definitions import defined_term, listed_term
+from pegas_memory.distill.foreign import is_foreign
 from pegas_memory.distill.lexicon import ENUMERATES
 from pegas_memory.distill.prose import Passage, Sentence, Wording, passage_claim, passages
 from pegas_memory.distill.weights import confidence_of, importance_of
@@ -51,7 +52,21 @@ def distill_extractive(document: Extracted, chunks: Sequence[Chunk]) -> list[Dra
     seen: dict[tuple[AtomType, str, str], DraftAtom] = {}
     for draft in drafts:
         seen.setdefault((draft.type, draft.claim, draft.content), draft)
-    return list(seen.values()) or chunk_atoms(document, chunks)
+    unsaid = _unsaid(chunks, list(seen.values())) if seen else chunks
+    if not unsaid:
+        return list(seen.values())
+    return sorted([*seen.values(), *chunk_atoms(document, unsaid)], key=lambda draft: draft.locator.start)
+
+
+def _unsaid(chunks: Sequence[Chunk], drafts: Sequence[DraftAtom]) -> list[Chunk]:
+    """Chunks that gave no claim and are of a language that the rules do not know."""
+    starts = sorted(draft.locator.start for draft in drafts)
+
+    def gave(chunk: Chunk) -> bool:
+        at = bisect_left(starts, chunk.locator.start)
+        return at < len(starts) and starts[at] < chunk.locator.end
+
+    return [chunk for chunk in chunks if not gave(chunk) and is_foreign(chunk.text)]
 
 
 def chunk_atoms(document: Extracted, chunks: Sequence[Chunk]) -> list[DraftAtom]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pegas_memory.model import DocumentKind
 from pegas_memory.text import fold
 
-_IMAGE = re.compile(r"!\[([^\[\]\n]{0,500})\]\([^)\s]{0,2000}(?:\s+\"[^\"]{0,500}\")?\)")
+_IMAGE = re.compile(r"!\[([^\[\]\n]{0,500})\]\((?:[^()\s]|\([^()\s]{0,500}\)){0,2000}(?:\s+\"[^\"]{0,500}\")?\)")
 _LINK = re.compile(r"\[([^\[\]\n]{1,500})\]\((?:[^()\s]|\([^()\s]{0,500}\)){0,2000}(?:\s+\"[^\"]{0,500}\")?\)")
 _REFERENCE_LINK = re.compile(r"\[([^\[\]\n]{1,500})\]\[[^\[\]\n]{0,500}\]")
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]")

@@ -116,8 +116,16 @@ def is_caption(text: str) -> bool:
 
 
 def columns(table: str) -> list[str]:
-    """The header cells: of a Markdown table, else of the first line by tabs or wide gaps."""
-    line = next((line for line in table.splitlines() if line.strip() and not _RULE_LINE.match(line)), "")
+    """The header cells: of a Markdown table, else of the first line by tabs or wide gaps. A heading over several
+    columns is set before those of the row below it."""
+    lines = (line for line in table.splitlines() if line.strip() and not _RULE_LINE.match(line))
+    first, second = _cells(next(lines, "")), _cells(next(lines, ""))
+    if 2 * len(first) <= len(second) and not any(cell[0].isdecimal() for cell in second):
+        return [f"{' '.join(first)}: {second[0]}", *second[1:]]
+    return first
+
+
+def _cells(line: str) -> list[str]:
     cells = line.strip().strip("|").split("|") if "|" in line else _WIDE_GAP.split(line.strip())
     return [collapse(cell).strip("*_` ") for cell in cells if cell.strip(" *_`")]
 

@@ -39,8 +39,11 @@ __all__ = [
     "vendored",
 ]
 
-_TEXT_SUFFIXES = (".txt", ".text", ".md", ".markdown", ".rst", ".org", ".tex", ".csv", ".tsv", ".log", ".html", ".htm")
-"""Of files that are meant to be text: one that is not is damaged, not of another kind."""
+_KNOWN_SUFFIXES = (
+    ".txt", ".text", ".md", ".markdown", ".rst", ".org", ".tex", ".csv", ".tsv", ".log", ".html", ".htm",
+    ".pdf", ".epub",
+)  # fmt: skip
+"""Of files of the kinds that are read: one that is none of them is damaged, not of another kind."""
 _MARKDOWN_NAME = re.compile(r"\.(?:md|markdown|mkd|mdown)$", re.IGNORECASE)
 _HTML_NAME = re.compile(r"\.(?:html?|xhtml|xht)$", re.IGNORECASE)
 _TABLE_NAME = re.compile(r"\.(?:csv|tsv)$", re.IGNORECASE)
@@ -56,6 +59,7 @@ _FOREIGN = (
     (b"Rar!", "a rar archive"),
     (b"\x7fELF", "a program"),
     (b"SQLite format 3\x00", "a database"),
+    (b"{\\rtf", "a rich text file"),
 )
 
 
@@ -118,7 +122,7 @@ def read_bytes(data: bytes, kind: DocumentKind | None = None, name: str = "", co
     try:
         text = decode(data, _charset(content_type))[0]
     except UnreadableFile as error:
-        if PurePath(name).suffix.lower() in ("", *_TEXT_SUFFIXES):
+        if PurePath(name).suffix.lower() in ("", *_KNOWN_SUFFIXES):
             raise
         raise UnsupportedKind("The file is binary, of a kind that is not read.") from error
     if kind is DocumentKind.CODE_REPO:

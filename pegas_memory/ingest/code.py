@@ -39,7 +39,7 @@ def read_code(text: str, name: str = "", title: str = "") -> Extracted:
     language = language_of_code(name, text[:200].encode())
     starts = _python_starts(text) if language == "python" else []
     spans = list(_spans(text, starts or [(start, _defines(text, start)) for start in _starts(text)]))
-    blocks = tuple(_block(text, start, end, language) for start, end in spans if has_words(text[start:end]))
+    blocks = tuple(_blocks(text, spans, language))
     if not blocks:
         raise NoUsableText("The file holds no line of code.")
     about = {"language": language} if language else {}
@@ -48,9 +48,12 @@ def read_code(text: str, name: str = "", title: str = "") -> Extracted:
     )
 
 
-def _block(text: str, start: int, end: int, language: str) -> Block:
-    line = text.count("\n", 0, start) + 1
-    return Block(BlockKind.CODE, text[start:end], Locator(start, end, line=line), language=language)
+def _blocks(text: str, spans: list[tuple[int, int]], language: str) -> Iterator[Block]:
+    line, at = 1, 0
+    for start, end in spans:
+        line, at = line + text.count("\n", at, start), start
+        if has_words(text[start:end]):
+            yield Block(BlockKind.CODE, text[start:end], Locator(start, end, line=line), language=language)
 
 
 def _spans(text: str, starts: list[tuple[int, bool]]) -> Iterator[tuple[int, int]]:

@@ -57,7 +57,17 @@ _CYRILLIC_PAIR = re.compile("(?=([а-яё][а-яё]))")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 _HIGH_BYTES = bytes(range(128, 256))
 _JUNK = re.compile("[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_JUNK_BYTES = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _MAX_JUNK = 0.02
+_PDF_MARK = re.compile(
+    rb"\d+ \d+ obj\b.*|endobj|stream|endstream|x?ref|startxref|trailer|%%EOF|\d{10} \d{5} [nf]", re.DOTALL
+)
+_PDF_LINE = re.compile(
+    rb"<<.*|>>.*|/[A-Z].*|[\d .\]]+|.*[\s\])>](?:T[fjJdDm*]|BDC|EMC|cm|re)|BT|ET|BI|T\*|EMC", re.DOTALL
+)
+_PDF_SHARE = 0.6
+"""Share of the lines of a text that are a PDF's syntax above which it is one; a text that quotes some says more
+beside it."""
 _CLOSE = 0.02
 _DAMAGE = 0.1
 """Share of the bytes beyond ASCII in lines that do not read as UTF-8 below which a text is UTF-8 with damage."""
@@ -106,13 +116,28 @@ def _refuse_documents(data: bytes) -> None:
         raise UnreadableFile("The file is a damaged zip archive (an EPUB, perhaps), not text.")
     if data.count(b"endobj") > 2 and (b"%%EOF" in end or b"startxref" in end or b"endstream" in data):
         raise UnreadableFile("The file is a damaged PDF, not text.")
+    lines = [line for part in data[:20_000].splitlines() if (line := part.strip())]
+    marks = sum(_PDF_MARK.fullmatch(line) is not None for line in lines)
+    if marks > 1 and b"```" not in data:
+        syntax = marks + sum(_PDF_LINE.fullmatch(line) is not None for line in lines)
+        if syntax >= _PDF_SHARE * len(lines):
+            raise UnreadableFile("The file is a damaged PDF, not text.")
 
 
 def _agrees(sample: bytes, encoding: str) -> bool:
     """False when what follows a byte order mark is plainly in another encoding."""
     if encoding == "utf-8":
         return _reads_as_utf8(sample)
-    return b"\0" in sample or not (b"</" in sample or (len(sample) > 8 and _reads_as_utf8(sample)))
+    zeros = sample.count(0)
+    if zeros * 10 < len(sample):
+        # UTF-16 of Cyrillic is valid UTF-8 too, of which every other byte is a control character.
+        bare = sample.replace(b"\0", b"")
+        narrow = b"</" in bare or (len(bare) > 8 and _reads_as_utf8(bare))
+        return not (narrow and len(_JUNK_BYTES.findall(bare)) < _MAX_JUNK * len(bare))
+    if encoding.startswith("utf-32"):
+        return sample.decode(encoding, "replace").count("\ufffd") * 10 < len(sample) // 4 + 10
+    low, high = (0, 1) if encoding == "utf-16-le" else (1, 0)
+    return sample[high::2].count(0) >= sample[low::2].count(0)
 
 
 def _by_lines(data: bytes, declared: tuple[str, ...]) -> tuple[str, str]:

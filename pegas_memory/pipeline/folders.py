@@ -98,10 +98,15 @@ class _Walk:
             ignores = (*ignores, (folder, ignored))
         for entry in entries:
             path = folder / entry.name
-            if entry.is_dir(follow_symlinks=False):
+            try:
+                is_folder, is_file = entry.is_dir(follow_symlinks=False), entry.is_file()
+            except OSError:  # a link to itself, or into a folder that may not be entered
+                self.found.skipped["links that lead nowhere were left out"] += 1
+                continue
+            if is_folder:
                 if self._enters(path, ignores, depth):
                     self.through(path, ignores, depth + 1)
-            elif entry.is_file() and (self._wanted is None or self._wanted.fullmatch(self._below(path))):
+            elif is_file and (self._wanted is None or self._wanted.fullmatch(self._below(path))):
                 self._take(path, ignores)
 
     def _enters(self, folder: Path, ignores: Sequence[tuple[Path, GitIgnoreSpec]], depth: int) -> bool:

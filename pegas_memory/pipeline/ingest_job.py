@@ -44,6 +44,7 @@ BATCH = 32
 TURN_PAUSE = 0.2
 WELL_COVERED = 0.75
 RETRACTED = 'The document was retracted and stays hidden; memory_verify(verdict="restore") brings it back.'
+_LOOK_AT_THE_PATH = "Check the path; quote a pattern, so that the shell leaves it alone."
 SAME = "The same bytes were ingested before; nothing changed."
 
 
@@ -91,12 +92,19 @@ class IngestWork:
                 first, count, chunks = first or outcome, count + 1, chunks + outcome.chunks
         run.base = {"files": len(found.files), "of_files": len(found.files)}
         run.tell()
+        if not pattern:
+            self._note_gone(run, folder, found)
         if first is None:
-            reason = f" The first said: {run.failures[0]}" if run.failures else ""
-            raise NoUsableText(
-                " ".join([f"None of the {len(found.files)} files could be read.{reason}", *found.said()])
-            )
+            raise NoUsableText(" ".join([_nothing(run, found, pattern), *found.said()]), _LOOK_AT_THE_PATH)
         return _answer(run, first, chunks, _of_many(run, first, count, found))
+
+    def _note_gone(self, run: Run, folder: Path, found: Found) -> None:
+        """What was read from the folder before and is not there now keeps its claims; that is said."""
+        with self._db.tenant(run.job.tenant) as conn:
+            known = documents.uris_below(conn, run.job.tenant, f"{folder.as_uri()}/")
+        gone = len(known - {path.as_uri() for path in found.files})
+        if gone:
+            found.skipped["documents that were read from here before are no longer there; their claims stand"] = gone
 
     def _one_of_many(self, run: Run, item: Item, found: Found, repository: bool) -> _Outcome | None:
         """What became of one file; None when it was passed over or failed, which is then noted."""
@@ -158,7 +166,7 @@ class IngestWork:
         try:
             taken = take(item, known)
             if known and (taken is None or is_same_version(known, item, taken.content_hash)):
-                return self._unchanged(run, known, SAME)
+                return self._counted(run, known) or self._unchanged(run, known, SAME)
             assert taken is not None
             return self._version(run, item, known, taken, self._read(run, taken))
         except (FetchFailed, FetchTimeout, NoUsableText) as error:
@@ -242,6 +250,13 @@ class IngestWork:
             documents.mark_ingested(conn, tenant, doc_id)
             return documents.retracted_claims(conn, tenant, doc_id)
 
+    def _counted(self, run: Run, known: DocumentRow) -> _Outcome | None:
+        """A document that this very job had finished, and counted, when it was interrupted."""
+        if (run.done.uri, run.done.revision) != (known.uri, known.revision):
+            return None
+        with self._db.tenant(run.job.tenant) as conn:
+            return _Outcome(known, documents.chunk_count(conn, run.job.tenant, known.id), ())
+
     def _unchanged(self, run: Run, known: DocumentRow, *notes: str) -> _Outcome:
         """The bytes are known: only what the caller says of them may be new."""
         tenant, payload = run.job.tenant, run.job.payload
@@ -249,8 +264,9 @@ class IngestWork:
             run.join(conn)
             changed = documents.describe(conn, tenant, known.id, described(payload, known))
             row = documents.find(conn, tenant, known.id)
+            count = citations.count_of_document(conn, tenant, known.id)
             reached = replace(
-                run.done, duplicate=run.done.duplicate + citations.count_of_document(conn, tenant, known.id)
+                run.done, duplicate=run.done.duplicate + count, uri=known.uri, revision=known.revision, lessons=0
             )
             run.save(conn, reached)
             chunk_count = documents.chunk_count(conn, tenant, known.id)
@@ -258,6 +274,12 @@ class IngestWork:
         more = ("What the call says of the document was applied.",) if changed else ()
         hidden = (RETRACTED,) if known.retracted_at else ()
         return _Outcome(row or known, chunk_count, (*notes, *more, *hidden))
+
+
+def _nothing(run: Run, found: Found, pattern: str) -> str:
+    if run.failures:
+        return f"None of the {len(found.files)} files could be read. The first said: {run.failures[0]}"
+    return "No file matches the pattern." if pattern else "The folder holds no file that is read."
 
 
 def _file(payload: Any, path: Path, folder: Path, repository: bool) -> Item:

@@ -20,7 +20,7 @@ from pegas_memory.model import (
     StatsAnswer,
 )
 from pegas_memory.service.library import job_answer
-from pegas_memory.service.rooms import OpenRooms, degraded_by
+from pegas_memory.service.rooms import OpenRooms, degraded_by, failing_lanes
 from pegas_memory.version import VERSION
 
 JOBS_SHOWN = 10
@@ -109,6 +109,7 @@ def doctor(rooms: OpenRooms) -> list[Check]:
         ("vector index", _index),
         ("graph server", _graph_server),
         ("projections", _projections),
+        ("jobs", _jobs),
     )
     return [_disk(rooms.settings), *(_tried(name, check, rooms) for name, check in tried)]
 
@@ -177,6 +178,13 @@ def _graph_server(rooms: OpenRooms) -> Check:
     if not filled:
         return Check("graph server", "warn", f"it answers at {where}, and holds nothing yet", "The worker fills it.")
     return Check("graph server", "ok", f"it answers at {where}", "")
+
+
+def _jobs(rooms: OpenRooms) -> Check:
+    failing = failing_lanes(rooms, "jobs")
+    if failing:
+        return Check("jobs", "fail", "; ".join(failing), "It tries again; see logs/engine.log below PEGAS_HOME.")
+    return Check("jobs", "ok", "jobs run", "")
 
 
 def _projections(rooms: OpenRooms) -> Check:

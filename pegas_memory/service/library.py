@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from pegas_memory.db import citations, documents, jobs, tenants
@@ -28,7 +29,7 @@ from pegas_memory.model import (
 )
 from pegas_memory.pipeline.folders import split_pattern
 from pegas_memory.pipeline.reading import is_address
-from pegas_memory.service.rooms import OpenRooms, degraded_by
+from pegas_memory.service.rooms import OpenRooms, degraded_by, failing_lanes
 from pegas_memory.text import DOCUMENT_LIMIT, URI_LIMIT, clean_json, clean_tags, clean_text
 
 LONGEST_WAIT = 45.0
@@ -121,6 +122,8 @@ def _checked_source(rooms: OpenRooms, source: str, title: str) -> dict[str, str]
     """A URL as it is; a path resolved and below the roots of this process, with the pattern that follows it."""
     if not source:
         return {"source": ""}
+    if source.lower().startswith("file:///"):
+        source = unquote(urlsplit(source).path)
     if is_address(source):
         source = clean_text(source, field="source", max_characters=URI_LIMIT, multiline=False)
         if source.lower().startswith(("http://", "https://")):
@@ -156,6 +159,8 @@ def _as_ingest(rooms: OpenRooms, tenant: str, row: JobRow) -> IngestAnswer:
     degraded = list(degraded_by(rooms.model())) if row.state in ENDED else []
     if row.state is JobState.QUEUED and not rooms.settings.needs_engine:
         degraded.append(Degraded("worker", "the job waits for a worker: run `pegas-memory worker`"))
+    elif row.state is JobState.QUEUED:
+        degraded += [Degraded("worker", f"jobs do not run: {error}") for error in failing_lanes(rooms, "jobs")[:1]]
     return IngestAnswer(
         job_id=row.id,
         state=row.state,

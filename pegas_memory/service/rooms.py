@@ -177,3 +177,17 @@ def degraded_by(model: EmbeddingModel | None) -> tuple[Degraded, ...]:
     if model is not None:
         return ()
     return (Degraded("embedder", "embedder_unavailable: vectors are made once it answers again"),)
+
+
+def failing_lanes(rooms: OpenRooms, prefix: str) -> list[str]:
+    """What those of the worker's lanes met that go on failing; none where the worker is a process of its own."""
+    try:
+        worker = rooms.part_states().get("worker")
+    except Unavailable as error:
+        return [str(error)]
+    lanes = worker.get("lanes") if isinstance(worker, dict) else None
+    return [
+        f"{name}: {state['last_error']} ({state['failures']} times)"
+        for name, state in (lanes or {}).items()
+        if name.startswith(prefix) and state["failures"]
+    ]

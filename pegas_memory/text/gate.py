@@ -119,12 +119,13 @@ def sha256(*parts: str) -> str:
 
 _CYRILLIC = re.compile("[\u0400-\u04ff]")
 _LATIN = re.compile("[A-Za-z]")
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def language_of(text: str) -> str:
     """``"ru"``, ``"en"`` or ``""`` by the script that most letters are in (first 20,000 characters)."""
     sample = text[:20_000]
     cyrillic, latin = len(_CYRILLIC.findall(sample)), len(_LATIN.findall(sample))
-    if cyrillic + latin < 3:
+    if cyrillic + latin < 3 or 2 * (cyrillic + latin) < len(_LETTER.findall(sample)):
         return ""
     return "ru" if cyrillic > latin * 0.6 else "en"

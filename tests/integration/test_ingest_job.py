@@ -158,7 +158,7 @@ def test_a_folder_is_one_job_and_a_broken_file_spoils_nothing(memory: LocalMemor
         (IngestRequest(source="a", text="b"), InvalidParameter),
         (IngestRequest(text=" \x00 … "), EmptyText),
         (IngestRequest(source="/etc/passwd"), PathNotAllowed),
-        (IngestRequest(source="file:///etc/passwd"), InvalidParameter),
+        (IngestRequest(source="file:///etc/passwd"), PathNotAllowed),
         (IngestRequest(source="gopher://example.org"), InvalidParameter),
         (IngestRequest(text="x", authority=2.0), InvalidParameter),
         (IngestRequest(text="x", distill=Distill.LLM), InvalidParameter),

@@ -316,3 +316,42 @@ def test_a_link_that_is_swapped_in_after_the_check_is_not_followed(
         over.set()
         swapping.join()
     assert lexical(memory, "walruses") == []
+
+
+def test_a_link_to_itself_spoils_nothing_and_what_has_gone_is_said(memory: LocalMemory, folder: Path) -> None:
+    put(folder, {"kept.md": "The pump moves 40 litres a minute.", "gone.md": "The valve opens at 3 bar."})
+    (folder / "loop").symlink_to(folder / "loop")
+    first = ingest(memory, source=str(folder))
+    assert "1 links that lead nowhere were left out." in first.warnings
+    (folder / "gone.md").unlink()
+    again = ingest(memory, source=str(folder))
+    assert any("no longer there" in said for said in again.warnings)
+
+
+def test_a_file_may_be_named_as_citations_name_it(memory: LocalMemory, folder: Path) -> None:
+    put(folder, {"имя файла.md": "Насос перекачивает 40 литров в минуту."})
+    answer = ingest(memory, source=(folder / "имя файла.md").as_uri())
+    assert answer.document is not None
+    assert answer.document.uri == (folder / "имя файла.md").as_uri()
+    with pytest.raises(PathNotAllowed):
+        memory.ingest(IngestRequest(source="file:///etc/passwd"))
+
+
+def test_a_job_that_died_after_its_document_counts_it_once(memory: LocalMemory, folder: Path) -> None:
+    put(folder, {"a.md": "The pump moves 40 litres a minute. The valve opens at 3 bar."})
+    done = ingest(memory, source=str(folder / "a.md"))
+    with memory.rooms.db.tenant(memory.tenant) as conn:
+        conn.execute(text("UPDATE pm_job SET state = 'queued', result = '{}', finished_at = NULL"))
+    for _ in range(100):
+        again = memory.job(done.job_id)
+        if again.state is JobState.DONE:
+            break
+        time.sleep(0.1)
+    assert (again.state, again.atoms, again.warnings) == (JobState.DONE, done.atoms, done.warnings)
+
+
+def test_an_empty_folder_and_a_pattern_of_nothing_say_so(memory: LocalMemory, folder: Path) -> None:
+    for source, said in ((folder, "The folder holds no file"), (folder / "*.md", "No file matches the pattern")):
+        answer = memory.ingest(IngestRequest(source=str(source)))
+        assert answer.error is not None
+        assert said in answer.error.message

@@ -57,6 +57,15 @@ def runner(db: Database, work: Callable[[JobRow], None]) -> JobRunner:
     return JobRunner(db, {"wait": run})
 
 
+def test_one_call_claims_one_job_however_it_is_planned(db: Database) -> None:
+    queue(db, "one", 3)
+    with db.everything() as conn:
+        for way in ("hashjoin", "mergejoin", "material", "hashagg", "sort"):
+            conn.execute(text(f"SET LOCAL enable_{way} = off"))
+        assert jobs.claim(conn, "worker") is not None
+    assert sorted(states(db, "one")) == ["queued", "queued", "running"]
+
+
 def test_tenants_take_turns(db: Database) -> None:
     queue(db, "many", 5)
     queue(db, "few")

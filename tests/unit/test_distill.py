@@ -309,3 +309,26 @@ def test_odd_text_is_distilled_without_an_error(text: str, kind: DocumentKind) -
     atoms = distill_extractive(document, chunk(document))
     assert_true_to_source(document, atoms)
     assert any("audit log" in a.claim + a.content for a in atoms)
+
+
+HEBREW = "אבישי נכנס לבניין מנהלת המרינה. תיבת הדואר הייתה ריקה.\n\n" * 40
+GERMAN = (
+    "Wer reitet so spät durch Nacht und Wind? Es ist der Vater mit seinem Kind; er hat den Knaben wohl in dem Arm, er "
+    "fasst ihn sicher, er hält ihn warm.\n\n"
+) * 20
+
+
+@pytest.mark.parametrize("text", [HEBREW, GERMAN])
+def test_one_sentence_that_is_understood_hides_no_other_language(text: str) -> None:
+    document = read_text(f"{text}The population of the town is 460,613 people in 2020.\n\n{text}")
+    chunks = chunk(document)
+    drafts = distill_extractive(document, chunks)
+    assert "460,613" in "".join(draft.claim for draft in drafts if draft.type is AtomType.FACT)
+    assert len(drafts) >= len(chunks)
+    assert [draft.locator.start for draft in drafts] == sorted(draft.locator.start for draft in drafts)
+
+
+def test_a_heading_over_columns_is_read_with_the_row_below() -> None:
+    table = "| Releases |  |\n|---|---|\n| to air | to water |\n| 100 | 20 |\n"
+    [draft] = distill(table, MARKDOWN)
+    assert "Releases: to air, to water" in draft.claim

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pegas_memory.errors import NoTextLayer, NoUsableText, PasswordNeeded, PegasError
+from pegas_memory.errors import NoTextLayer, NoUsableText, PasswordNeeded, PegasError, UnreadableFile
 from pegas_memory.ingest.blocks import BlockWriter, tidy_line
 from pegas_memory.ingest.epub.archive import Archive, Damaged
 from pegas_memory.ingest.epub.contents import MAX_NAME, Entry, read_contents
@@ -16,6 +16,8 @@ from pegas_memory.ingest.html import decode_html, parse_xhtml, write_body
 from pegas_memory.model import DocumentKind, Extracted
 from pegas_memory.progress import tell
 
+MAX_PAGES = 150_000_000
+"""Bytes of all pages of a book; the largest of the reference sets has 25 million."""
 _SHOWN = 5
 """Names that a warning lists."""
 
@@ -38,6 +40,12 @@ def read_epub(data: bytes, title: str = "") -> Extracted:
         raise NoTextLayer("Every page of the EPUB is a picture.")
     if not package.order:
         raise NoUsableText("The EPUB names no chapter that is in it.")
+    size = sum(archive.size(item.path) for item in package.order)
+    if size > MAX_PAGES:
+        raise UnreadableFile(
+            f"The EPUB is too large: its pages unpack to {size / 1e6:,.0f} MB; "
+            f"at most {MAX_PAGES / 1e6:.0f} MB are read."
+        )
     writer = BlockWriter()
     contents = read_contents(archive, package)
     # What the contents lead to is part of the book, though the reading order forgot it.
@@ -55,7 +63,7 @@ def read_epub(data: bytes, title: str = "") -> Extracted:
         ),
         (package.missing, "item(s) named by the book are missing from the archive"),
         ([item.path for item in locked], "chapter(s) are encrypted and were left out"),
-        (chapters.damaged, "chapter(s) are damaged and were left out"),
+        (chapters.damaged, "chapter(s) are damaged, or unpack too far, and were left out"),
         (chapters.unreadable, "chapter(s) cannot be parsed and were left out"),
     ):
         package.notes += _note(count, what)

@@ -45,7 +45,7 @@ class Archive:
     def __init__(self, data: bytes) -> None:
         # The directory is bounded before it is read: millions of entries cost a minute and a gigabyte.
         end = data.rfind(b"PK\x05\x06")
-        if int.from_bytes(data[end + 12 : end + 16], "little") > MAX_ENTRIES * _MOST_OF_AN_ENTRY:
+        if end >= 0 and int.from_bytes(data[end + 12 : end + 16], "little") > MAX_ENTRIES * _MOST_OF_AN_ENTRY:
             raise UnreadableFile(f"The EPUB lists too many entries; at most {MAX_ENTRIES:,} are read.")
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
@@ -76,6 +76,11 @@ class Archive:
         aside); empty when there is none."""
         found = self._exact.get(path) or self._alike.get(_folded(path))
         return found.filename if found is not None else ""
+
+    def size(self, path: str) -> int:
+        """Bytes that the entry unpacks to; 0 when there is none."""
+        entry = self._exact.get(self.find(path))
+        return entry.file_size if entry is not None else 0
 
     def read(self, path: str) -> bytes | None:
         """The bytes of an entry, None when there is none. Raises ``Damaged``."""

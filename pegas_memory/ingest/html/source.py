@@ -34,6 +34,7 @@ _OPEN_QUOTE = "The page has an attribute without an end; some of what follows it
 _SWALLOWED = (
     "(//@href|//@src|//@class|//@id|//@name)[string-length(.) > 80 and contains(., '<')"
     " and not(starts-with(., 'data:')) and not(starts-with(., 'javascript:'))]"
+    " | //@style[contains(., '<') or substring(., string-length(.)) = '=']"
 )
 _MAX_QUOTES = 3
 _SHOWN_VALUE = 20
@@ -74,7 +75,9 @@ def parse(text: str) -> Page:
     libxml2 cuts a page off at 256 levels, which unclosed ``<b>`` and ``<font>`` reach: such a page is
     parsed again without inline tags and with the higher limit (2,048); what that loses is said.
     Raises ``NoUsableText`` for an empty page, ``UnreadableFile`` for one that no parser takes."""
+    hurt = damage(text.replace("\0", "\ufffd"))
     text, notes = _ended(_DECLARATIONS.sub("", without_traps(text), count=1))
+    notes += hurt
     if not text.strip():
         raise NoUsableText("The HTML is empty.")
     root, deep = _tree(text, huge=False)
@@ -132,7 +135,7 @@ def _ended(text: str) -> tuple[str, tuple[str, ...]]:
             notes.append(_OPEN_QUOTE)
     if _BODY.search(text) and not _BODY_END.search(text, max(len(text) - 100_000, 0)):
         notes.append("The page has no end: it may have been cut off.")
-    return text, (*notes, *damage(text))
+    return text, tuple(notes)
 
 
 def _in_script(text: str, at: int) -> bool:
@@ -150,7 +153,9 @@ def _unquoted(text: str, root: Any, deep: bool, value: str) -> tuple[str, Any, b
         at = text.find(value[:_SHOWN_VALUE])
         if at < 1 or text[at - 1] not in "\"'":
             break
-        text = f"{text[: at - 1]} {text[at:]}"
+        # A style that hides must not hold without its quote either: it becomes a name that means nothing.
+        empty = '"" ' if value.lstrip().lower().startswith(("display", "visibility")) else " "
+        text = f"{text[: at - 1]}{empty}{text[at:]}"
         root, deep = _tree(text, huge=False)
         value = _swallowed(root)
         if not value:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lxml import etree
+
 from pegas_memory.errors import NoUsableText
 from pegas_memory.ingest.blocks import BlockWriter
 from pegas_memory.ingest.html import declared_language, parse, write_body
@@ -13,11 +15,16 @@ from pegas_memory.ingest.web.content import main_content
 from pegas_memory.ingest.web.walls import PAYWALL_NOTE, behind_paywall, refuse_wall
 from pegas_memory.ingest.web.writing import TreeWriter
 from pegas_memory.model import DocumentKind, Extracted
+from pegas_memory.progress import tell
 
 __all__ = ["read_web"]
 
 MIN_BODY = 200
 """Characters of page body that are taken as content when trafilatura finds none."""
+MAX_ELEMENTS = 30_000
+MAX_LEVELS = 250
+"""Elements and levels beyond which a page is not given to trafilatura and htmldate, whose time grows with the
+square of both; its body is read."""
 _WHOLE_BODY = "No main content was recognised; the whole page body was read."
 
 
@@ -31,8 +38,12 @@ def read_web(text: str, url: str = "", title: str = "") -> Extracted:
     """
     page = parse(text)
     described = json_ld(page.root)
-    about = about_page(page.root, described, url)
-    body = main_content(page, url)
+    huge = _is_huge(page.root)
+    tell("steps", 1, 4)
+    about = about_page(page.root, described, url, plain=huge)
+    tell("steps", 2, 4)
+    body = None if huge else main_content(page, url)
+    tell("steps", 3, 4)
     document = None
     if body is not None:
         writer = BlockWriter()
@@ -52,6 +63,16 @@ def read_web(text: str, url: str = "", title: str = "") -> Extracted:
             warnings=(*document.warnings, PAYWALL_NOTE),
         )
     return document
+
+
+def _is_huge(root: Any) -> bool:
+    elements = depth = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        depth += 1 if event == "start" else -1
+        elements += event == "start"
+        if elements > MAX_ELEMENTS or depth > MAX_LEVELS:
+            return True
+    return False
 
 
 def _finished(

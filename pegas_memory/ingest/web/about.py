@@ -62,11 +62,11 @@ def _nodes(root: Any) -> Iterator[Mapping[str, Any]]:
                 waiting += node
 
 
-def about_page(root: Any, described: Mapping[str, Any], url: str) -> dict[str, Any]:
+def about_page(root: Any, described: Mapping[str, Any], url: str, *, plain: bool = False) -> dict[str, Any]:
     """title, author, date, modified, canonical_url (else ``url``), sitename, description: what the page gives.
-    Dates are ISO 8601; ``canonical_url`` is absolute http(s)."""
+    Dates are ISO 8601; ``canonical_url`` is absolute http(s). ``plain`` leaves trafilatura and htmldate out."""
     stated = page_metadata(root)
-    about = merged(merged(_by_trafilatura(root, url), stated), _by_json_ld(described))
+    about = merged(merged({} if plain else _by_trafilatura(root, url), stated), _by_json_ld(described))
     canonical = _absolute(url, stated.get("canonical_url") or url)
     about = {**about, "canonical_url": canonical, "modified": _date(described.get("dateModified"))}
     return {key: value for key, value in about.items() if value}
