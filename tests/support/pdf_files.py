@@ -101,8 +101,9 @@ def locked(data: bytes, user: str, owner: str) -> bytes:
     return saved(writer)
 
 
-def drawn(contents: Sequence[bytes], *, packed: bool = False) -> bytes:
-    """A PDF of pages with the content streams given; the font /F has WinAnsi codes and no Unicode map."""
+def drawn(contents: Sequence[bytes], *, packed: bool = False, page: bytes = b"", more: Sequence[bytes] = ()) -> bytes:
+    """A PDF of pages with the content streams given; the font /F has WinAnsi codes and no Unicode map. ``page`` is
+    added to each page's dictionary; the objects ``more`` are numbered on from ``4 + 2 * len(contents)``."""
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Count %d /Kids [%s] >>"
@@ -113,11 +114,12 @@ def drawn(contents: Sequence[bytes], *, packed: bool = False) -> bytes:
     for n, content in enumerate(contents):
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents %d 0 R "
-            b"/Resources << /Font << /F 3 0 R >> >> >>" % (5 + 2 * n)
+            b"/Resources << /Font << /F 3 0 R >> >> %s >>" % (5 + 2 * n, page)
         )
         body = zlib.compress(content) if packed else content
         flate = b"/Filter /FlateDecode " if packed else b""
         objects.append(b"<< %s/Length %d >>\nstream\n%s\nendstream" % (flate, len(body), body))
+    objects += more
     data = bytearray(b"%PDF-1.4\n")
     offsets = []
     for number, item in enumerate(objects, 1):

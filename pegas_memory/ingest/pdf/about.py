@@ -14,6 +14,7 @@ from pegas_memory.ingest.pdf.garbled import repaired
 
 _DATE = re.compile(r"\s*(?:D:)?(\d{4})(?:[-/.]?(0[1-9]|1[0-2])(?:[-/.]?(0[1-9]|[12]\d|3[01]))?)?")
 _PRINTED_BY = re.compile(r"^Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ")
+_NAMED = re.compile(r"[^\W\d_]{2}|[\u3040-\u9fff]")
 _PACKET_EDGE = re.compile(rb"<(/?)(?:x:xmpmeta|rdf:RDF)\b")
 _MAX_PACKET = 200_000
 _OF_A_PDF = re.compile(rb"application/pdf|ns\.adobe\.com/pdf/1\.3/")
@@ -45,7 +46,7 @@ def metadata(document: Any, data: bytes) -> dict[str, Any]:
     if not all(found.values()):
         packet = _packet(data)
         found = {key: value or _xmp(packet, _XMP[key]) for key, value in found.items()}
-    found["title"] = _PRINTED_BY.sub("", found["title"])
+    found["title"] = _PRINTED_BY.sub("", found["title"]) if _NAMED.search(found["title"]) else ""
     for key in ("date", "modified"):
         date = _DATE.match(found[key])
         found[key] = "-".join(part for part in date.groups() if part) if date else ""
@@ -71,6 +72,10 @@ def _xmp(packet: str, name: str) -> str:
         return ""
     items = re.findall(r"<rdf:li\b[^>]*>(.*?)</rdf:li>", found.group(1) or "", re.DOTALL)
     value = ", ".join(items) if items else found.group(1) or found.group(2) or ""
+    if items and "<rdf:Alt" in found.group(1):
+        # One text in several languages, not several texts.
+        default = re.search(r"<rdf:li\b[^>]*x-default[^>]*>(.*?)</rdf:li>", found.group(1), re.DOTALL)
+        value = default.group(1) if default else items[0]
     return tidy_line(html.unescape(_TAG.sub("", value)))
 
 

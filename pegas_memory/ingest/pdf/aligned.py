@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
@@ -21,38 +22,58 @@ _WIDE = 1.5
 """Gap, in character boxes, that two columns of words need; narrower ones occur in justified prose."""
 _CELL = 60
 """Median characters of a cell at most: above it the columns are prose."""
+_PROSE = 40
+_RUNS_ON = 0.3
+"""Median characters of a line, and share of lines that go on below, that a column of prose has at least."""
+_FIGURES = 0.6
+"""Share of numbers after the first cells that makes a table of typewriter type; listings have fewer."""
 Span = tuple[float, float]
 
 
-def aligned_tables(lines: Sequence[Line]) -> list[Line]:
-    """``lines`` of one region with runs of aligned rows replaced by tables."""
+def aligned_tables(lines: Sequence[Line], depth: int = 6) -> list[Line]:
+    """``lines`` of one region with runs of aligned rows replaced by tables; boxes side by side are looked into
+    ``depth`` times."""
     rows = _rows(lines)
-    found: list[list[Line]] = []
+    found: list[tuple[list[Line], list[Line]]] = []
     n = 0
     while n < len(rows):
         length = _run(rows, n) if len(rows[n]) > 1 else 0
         block = rows[n : n + length]
         columns = _occupied([line for row in block for line in row])
-        if length and _is_table(block, columns):
-            found.append([line for row in block for line in row])
-            found[-1].append(_table(block, columns))
+        if depth and length and len(columns) > 1 and _is_layout(block, columns):
+            found.append(_parted(lines, block, columns, depth - 1))
+            n += length
+        elif length and _is_table(block, columns):
+            found.append(([line for row in block for line in row], [_table(block, columns)]))
             n += length
         else:
             n += 1
     return _replaced(lines, found) if found else list(lines)
 
 
-def _replaced(lines: Sequence[Line], tables: list[list[Line]]) -> list[Line]:
-    owner = {id(line): table for table in tables for line in table[:-1]}
+def _replaced(lines: Sequence[Line], found: Sequence[tuple[list[Line], list[Line]]]) -> list[Line]:
+    owner = {id(line): new for old, new in found for line in old}
     kept: list[Line] = []
     for line in lines:
-        table = owner.get(id(line))
-        if table is None:
+        new = owner.get(id(line))
+        if new is None:
             kept.append(line)
-        elif table:
-            kept.append(table[-1])
-            table.clear()
+        else:
+            kept += new
+            new.clear()
     return kept
+
+
+def _parted(
+    lines: Sequence[Line], rows: Sequence[list[Line]], columns: Sequence[Span], depth: int
+) -> tuple[list[Line], list[Line]]:
+    """The lines of boxes side by side, and what they become when those left of the widest gap are read first."""
+    inside = {id(line) for row in rows for line in row}
+    box = [line for line in lines if id(line) in inside]
+    _, n = max((right[0] - left[1], n) for n, (left, right) in enumerate(pairwise(columns)))
+    left = [line for line in box if _column(line, columns) <= n]
+    right = [line for line in box if _column(line, columns) > n]
+    return box, [*aligned_tables(left, depth), *aligned_tables(right, depth)]
 
 
 def _rows(lines: Sequence[Line]) -> list[list[Line]]:
@@ -103,7 +124,10 @@ def _occupied_spans(spans: Sequence[Span], apart: float) -> list[Span]:
 def _is_table(rows: Sequence[list[Line]], columns: Sequence[Span]) -> bool:
     full = [row for row in rows if len(row) > 1]
     lines = [line for row in rows for line in row]
-    if len(full) < 2 or len(columns) < 2 or sum(line.mono for line in lines) > 0.5 * len(lines):
+    numbers = sum(bool(_NUMBER.fullmatch(line.text)) for row in full for line in row[1:])
+    share = numbers / max(sum(len(row) - 1 for row in full), 1)
+    mono = sum(line.mono for line in lines) > 0.5 * len(lines)
+    if len(full) < 2 or len(columns) < 2 or (mono and (share < _FIGURES or len(full) < 4)):
         return False
     if any(_LEADER.search(line.text) for line in lines) or any(line.rtl for line in lines):
         return False
@@ -117,12 +141,32 @@ def _is_table(rows: Sequence[list[Line]], columns: Sequence[Span]) -> bool:
         return False
     if median(len(line.text) for line in lines) > _CELL:
         return False
+    if any(_is_prose(rows, columns, n) for n in range(len(columns))):
+        return False
     between = [(right.x0 - left.x1) / max(left.size, 1.0) for row in full for left, right in pairwise(row)]
-    numbers = sum(bool(_NUMBER.fullmatch(line.text)) for row in full for line in row[1:])
-    data = numbers > 0.5 * sum(len(row) - 1 for row in full)
     if len(full) < 3:
         return min(between) > 2.0 and len(full) == len(rows)
-    return data or median(between) > _WIDE
+    return share > 0.5 or median(between) > _WIDE
+
+
+def _is_prose(rows: Sequence[list[Line]], columns: Sequence[Span], column: int) -> bool:
+    """Long lines most of which run on into the next: sentences, which a row of a table would tear."""
+    texts = [line.text for row in rows for line in row if _column(line, columns) == column]
+    if len(texts) < 2 or median(map(len, texts)) < _PROSE:
+        return False
+    on = sum(text[-1:] not in ".!?:" and below[:1].islower() for text, below in pairwise(texts))
+    return on >= _RUNS_ON * (len(texts) - 1)
+
+
+def _is_layout(rows: Sequence[list[Line]], columns: Sequence[Span]) -> bool:
+    """Boxes side by side: what stands in one has no counterpart beside it, and has columns of its own."""
+    filled = [{_column(line, columns) for line in row} for row in rows]
+    alone = Counter(min(found) for found in filled if len(found) == 1)
+    shared = sum(len(row) > len(found) for row, found in zip(rows, filled, strict=True))
+    if alone.total() <= 0.5 * len(rows) or shared <= 0.2 * len(rows) or any(line.rtl for row in rows for line in row):
+        return False
+    # Only on one side: paragraphs behind their bullets or numbers.
+    return sum(count >= 0.1 * len(rows) for count in alone.values()) > 1
 
 
 def _is_contents(titles: Sequence[str], pages: Sequence[str]) -> bool:

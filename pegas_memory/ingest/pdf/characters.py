@@ -23,6 +23,17 @@ _RTL = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st", "\u00ad": "", "\u00a0": " "}
 )
+_PRIVATE = re.compile("[\uf020-\uf0ff\uf761-\uf77a]")
+_SMALL_CAPITAL = 0xF761
+_SYMBOL = dict(
+    zip(
+        [*range(0xF020, 0xF07F), *range(0xF0A0, 0xF0F0), *range(0xF0F1, 0xF0FF)],
+        " !∀#∃%&∍()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼"
+        "€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪〉∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭",
+        strict=True,
+    )
+)
+"""Codes of the Symbol font, as its own encoding has them."""
 GAP = 0.8
 """Widths of a character box that may part columns or cells; justified prose mostly stays below, and is put
 together again where nothing speaks for a column."""
@@ -85,18 +96,27 @@ def _text(text_page: Any, count: int) -> str:
     """One character an index; halves of astral ones stay apart until words are cut."""
     text: str = text_page.get_text_range()
     if len(text) == count:
-        return text
+        return _PRIVATE.sub(lambda match: _public(text_page.raw, match), text)
     codes = (pdfium.FPDFText_GetUnicode(text_page.raw, n) for n in range(count))
-    return "".join(chr(code) if 0 < code < 0x110000 else "\ufffd" for code in codes)
+    text = "".join(chr(code) if 0 < code < 0x110000 else "\ufffd" for code in codes)
+    return _PRIVATE.sub(lambda match: _public(text_page.raw, match), text)
+
+
+def _public(raw: Any, match: re.Match[str]) -> str:
+    """The character that a private code certainly stands for, else the code itself."""
+    code = ord(match.group())
+    if code >= _SMALL_CAPITAL:
+        return chr(code - _SMALL_CAPITAL + ord("A"))
+    return _SYMBOL.get(code, match.group()) if b"symbol" in _font(raw, match.start()).lower() else match.group()
 
 
 def _turn(raw: Any, text: str, start: int, end: int) -> int:
-    """0–3 quarters, or -1 for a slanted line."""
+    """0–3 quarters counter-clockwise (PDFium counts clockwise), or -1 for a slanted line."""
     for index in range(start, end):
         if not text[index].isspace():
             angle = pdfium.FPDFText_GetCharAngle(raw, index)
             quarters = round(angle / (math.pi / 2))
-            return quarters % 4 if angle >= 0 and abs(angle - quarters * math.pi / 2) < 0.12 else -1
+            return -quarters % 4 if angle >= 0 and abs(angle - quarters * math.pi / 2) < 0.12 else -1
     return 0
 
 
@@ -146,6 +166,8 @@ def _line(
 
 def plain(text: str) -> str:
     """Ligatures as letters, soft hyphens gone, no-break spaces as spaces, halves of characters whole."""
+    if text.isascii():
+        return text
     text = text.translate(_LIGATURES)
     if any("\ud800" <= c <= "\udfff" for c in text):
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -153,7 +175,10 @@ def plain(text: str) -> str:
 
 
 def _place(raw: Any, start: int, end: int, view: _View) -> _Box:
-    first, last = view.box(_box(raw, start)), view.box(_box(raw, end - 1))
+    first = view.box(_box(raw, start))
+    if end - start == 1:
+        return first
+    last = view.box(_box(raw, end - 1))
     return _Box(min(first.x0, last.x0), min(first.y0, last.y0), max(first.x1, last.x1), max(first.y1, last.y1))
 
 

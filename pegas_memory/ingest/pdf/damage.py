@@ -33,7 +33,9 @@ _MAX_PLAIN = 5_000_000
 _DRAWS = re.compile(rb"\sT[fjJ]\s")
 _INLINE_IMAGE = re.compile(rb"\bID\s")
 _STRINGS = re.compile(rb"\((?:\\.|[^()\\]|\((?:\\.|[^()\\])*\))*\)|%[^\r\n]*|/[^\s/\[\]<>()]*", re.DOTALL)
-_ALIEN = re.compile(rb"[\x01-\x08\x0b\x0e-\x1f\x7f-\xff]|\x00{4}")
+_OPERATORS = re.compile(rb"\)\s*T[jJ]\s[-+.\d\s]*T[dDm*]\s*[(\[]")
+"""Within a string: one that was never closed goes on through the operators after it."""
+_ALIEN = re.compile(rb"[\x01-\x08\x0b\x0e-\x1f\x7f-\xff]|\x00{4}|\b(?:endobj|startxref)\b")
 _TOKEN = re.compile(rb"[^\s\[\]<>()]+")
 # Operators that set state and draw nothing.
 _SILENT = frozenset(
@@ -106,9 +108,11 @@ def broken_streams(data: bytes) -> set[int]:
 
 
 def _is_sound(content: bytes) -> bool:
-    """False for drawing operators with bytes between them that belong to none."""
+    """False for drawing operators with bytes between them that belong to none, or within a string."""
     if not _DRAWS.search(content) or _INLINE_IMAGE.search(content):
         return True
+    if any(len(_OPERATORS.findall(text)) > 1 for text in _STRINGS.findall(content)):
+        return False
     return _ALIEN.search(_STRINGS.sub(b"", content)) is None
 
 
@@ -138,7 +142,7 @@ def _unpacks(data: bytes, start: int, end: int, limit: int) -> tuple[bool, int]:
 
 
 def _drawn_with(page: Any) -> Iterator[int]:
-    """Object numbers of what a page draws text with: its content, forms, and the Unicode maps of its fonts."""
+    """Object numbers of what a page draws text with: its content, forms, its fonts' files and Unicode maps."""
     yield from _numbers(page.get("/Contents"), page.get_object().raw_get("/Contents") if "/Contents" in page else None)
     yield from _resources(page.get("/Resources"), 3)
 
@@ -153,15 +157,23 @@ def _numbers(value: Any, raw: Any) -> Iterator[int]:
 def _resources(resources: Any, depth: int) -> Iterator[int]:
     found = resources.get_object() if resources is not None else {}
     for font in dict(found.get("/Font", {})).values():
-        raw = dict(font.get_object()).get("/ToUnicode")
-        if isinstance(raw, IndirectObject):
-            yield raw.idnum
+        yield from _font_streams(dict(font.get_object()))
     for raw in dict(found.get("/XObject", {})).values():
         thing = raw.get_object()
         if thing.get("/Subtype") == "/Form" and isinstance(raw, IndirectObject):
             yield raw.idnum
             if depth:
                 yield from _resources(thing.get("/Resources"), depth - 1)
+
+
+def _font_streams(font: dict[str, Any]) -> Iterator[int]:
+    for part in font.get("/DescendantFonts", []):
+        yield from _font_streams(dict(part.get_object()))
+    described = font.get("/FontDescriptor")
+    about = dict(described.get_object()) if described is not None else {}
+    for raw in (font.get("/ToUnicode"), *(about.get(name) for name in ("/FontFile", "/FontFile2", "/FontFile3"))):
+        if isinstance(raw, IndirectObject):
+            yield raw.idnum
 
 
 def _is_blank(reader: PdfReader, index: int) -> bool:

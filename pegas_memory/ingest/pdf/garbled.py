@@ -28,6 +28,9 @@ _FREQUENT = frozenset("eaionrtsоеаинтср")
 chosen by hand, not swept; measure them on texts and on the same texts shifted before they are changed."""
 _NATURAL_FREQUENT = 0.45
 _NATURAL_WORDS = 0.75
+_FEW_WORDS = 4
+_FEW_NATURAL = 0.4
+"""Fewer words are judged by their letters, and less strictly: among so few one file name or formula is much."""
 _SOUP_FREQUENT = 0.36
 _SOUP_WORDS = 0.7
 _SOUP_MIN = 20
@@ -138,6 +141,9 @@ def is_noise(words: Iterable[str], *, unmapped: bool) -> bool:
         letters = [c for token in tokens for c in token.casefold() if c.isalpha()]
         if not tokens or sum(bool(_EAST_ASIAN.match(c)) for c in letters) > _NATURAL_WORDS * len(letters):
             return False
+        if len(tokens) < _FEW_WORDS:
+            read = sum(c.isalpha() for token in tokens if _is_word(token) for c in token)
+            return read < _FEW_NATURAL * len(letters)
         natural = sum(map(_is_word, tokens)) / len(tokens)
         return natural < _NATURAL_WORDS or (len(letters) > 40 and _frequent(letters) < _NATURAL_FREQUENT)
     plain = [t for t in tokens if len(t) > 3 and t.isalpha() and (_LATIN.match(t) or _CYRILLIC.match(t)) and _cased(t)]

@@ -5,6 +5,7 @@ line, titles last and footers first."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -16,6 +17,10 @@ _MIN_LINES = 3
 _MIN_CHARACTERS = 16
 _MIN_WORDS = 3
 """Medians of a line of prose in a column; cells of a table are shorter."""
+_MIN_PROSE = 6
+"""Lines that are surely prose, in a column that has many others."""
+_NOTE = re.compile(r"(?:\d{1,2}|[*†‡§¶])\)?\s?[^\W\d]")
+_NOTE_SIZE = 0.9
 _MAX_LINES = 3_000
 _DEPTH = 4
 
@@ -45,13 +50,15 @@ def _without_doubles(lines: Sequence[Line]) -> list[Line]:
 def in_place(lines: Sequence[Line]) -> list[Line]:
     """The order of the stream, but a line drawn after what stands below it comes before that."""
     found: list[Line] = []
+    tops: list[float] = []
     lowest = float("inf")
     for line in lines:
-        at = len(found)
-        if lowest < _floor(line):
-            at = next((n for n, other in enumerate(found) if _below(other, line)), at)
+        at, floor = len(found), _floor(line)
+        if lowest < floor:
+            at = next((n for n, top in enumerate(tops) if top < floor and _below(found[n], line)), at)
         found.insert(at, line)
-        lowest = min(lowest, _top(line))
+        tops.insert(at, _top(line))
+        lowest = min(lowest, tops[at])
     return found
 
 
@@ -89,10 +96,25 @@ def _columns(lines: list[Line], depth: int) -> list[list[Line]]:
     for across, left, right in best:
         if across:
             found.append(across)
-        for side in (right, left) if rtl else (left, right):
+        first, notes = _without_notes(left) if right and not rtl else (left, [])
+        for side in (right, first) if rtl else (first, right):
             if side:
                 found += _columns(side, depth - 1)
+        if notes:
+            found.append(notes)
     return found
+
+
+def _without_notes(column: list[Line]) -> tuple[list[Line], list[Line]]:
+    """A column whose sentence goes on in the next one, and the notes at its foot: small type after a mark."""
+    down = sorted(column, key=lambda line: -_top(line))
+    small = _NOTE_SIZE * median(line.size for line in column)
+    text = [line.rows or (line.size > small and not line.text.isdecimal()) for line in down]  # a page number is none
+    at = next((n for n in range(len(down), 0, -1) if text[n - 1]), 0)
+    notes = {id(line) for line in down[at:]}
+    if not 0 < at < len(down) or _NOTE.match(down[at].text) is None or down[at - 1].text.endswith((".", "!", "?")):
+        return column, []
+    return [line for line in column if id(line) not in notes], [line for line in column if id(line) in notes]
 
 
 def _candidates(lines: Sequence[Line]) -> list[float]:
@@ -150,4 +172,8 @@ def _prose(lines: Sequence[Line]) -> bool:
         return False
     lengths = sorted((len(line.text) for line in text), reverse=True)
     words = [line.text.count(" ") + 1 for line in text]
-    return median(lengths) >= _MIN_CHARACTERS and median(words) >= _MIN_WORDS
+    if median(lengths) >= _MIN_CHARACTERS and median(words) >= _MIN_WORDS:
+        return True
+    # Formulas and lists of contents are many short pieces between lines that are prose all the same.
+    prose = [n for n, count in zip(map(len, (line.text for line in text)), words, strict=True) if n >= 25 and count > 4]
+    return len(prose) >= _MIN_PROSE and sum(prose) > 0.5 * sum(lengths)

@@ -17,6 +17,8 @@ LEADER = re.compile(r"(?:\s*\.){4,}\s*|(?:\s*…){2,}\s*")
 _ENDS = re.compile(r"[.!?…:;]['\"»”’)\]]*$")
 _NEW_PARAGRAPH_GAP = 1.3
 _SIZE_CHANGE = 0.12
+_NOTE_SIZE = 0.9
+"""Of the type of the text: notes below it are set smaller."""
 # --- paragraphs ---------------------------------------------------------------------------------------
 
 
@@ -94,7 +96,7 @@ def _continues(paragraph: Paragraph, line: Line, rights: dict[int, float], metri
     if last.garbled != line.garbled or last.aside != line.aside:
         return False
     if last.hyphen:
-        return True
+        return line.size > _NOTE_SIZE * last.size or line.text[:1].isalpha()
     if paragraph.mono and line.mono:
         return -0.5 * line.size < gap < 3.2 * line.size
     if abs(last.size - line.size) > _SIZE_CHANGE * max(last.size, line.size):
@@ -195,8 +197,10 @@ _URL_REST = re.compile(r"[/a-z0-9][\w.~%/?#&=+-]*[/.)\]#=_-]|//")
 
 
 def table(line: Line) -> str:
-    """Rows on lines of their own, cells parted by `` | ``; empty ones keep their place."""
-    rows = (" | ".join(cell.replace("|", "\\|") for cell in _trimmed(row)) for row in line.rows)
+    """Rows on lines of their own, cells parted by `` | ``; empty ones keep their place, those that end a row
+    only in the first: it says how many columns there are."""
+    kept = [line.rows[0], *map(_trimmed, line.rows[1:])]
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in kept)
     return "\n".join(rows)
 
 

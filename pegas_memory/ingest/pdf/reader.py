@@ -12,7 +12,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2
 import pypdfium2.raw as pdfium
@@ -24,7 +24,7 @@ from pegas_memory.ingest.pdf.aligned import aligned_tables
 from pegas_memory.ingest.pdf.characters import read_lines
 from pegas_memory.ingest.pdf.garbled import Findings, mend
 from pegas_memory.ingest.pdf.grids import ruled_tables
-from pegas_memory.ingest.pdf.lines import Line
+from pegas_memory.ingest.pdf.lines import Line, Rule
 from pegas_memory.ingest.pdf.order import regions
 from pegas_memory.ingest.pdf.paragraphs import joined_rows
 from pegas_memory.ingest.pdf.rules import look
@@ -34,6 +34,7 @@ from pegas_memory.progress import tell
 
 _PDFIUM = threading.RLock()
 _PASSWORD_ERROR = 4
+_SECURITY_ERROR = 5
 _WRITTEN_ON = (pdfium.FPDF_ANNOT_WIDGET, pdfium.FPDF_ANNOT_FREETEXT, pdfium.FPDF_ANNOT_STAMP)
 """Annotations whose text is printed on the page."""
 _MAX_ANNOTATIONS = 500
@@ -107,6 +108,9 @@ def _open(data: bytes) -> Any:
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD_ERROR:
             raise PasswordNeeded("The PDF opens only with a password.") from error
+        if getattr(error, "err_code", None) == _SECURITY_ERROR:
+            how = "for a certificate" if b"/Adobe.PubSec" in data else "in a way that only its maker's program knows"
+            raise PasswordNeeded(f"The PDF is encrypted {how}; it opens only with the key.") from error
         raise UnreadableFile("The PDF is damaged: its structure cannot be read.") from error
 
 
@@ -151,22 +155,45 @@ def _scan(document: Any, count: int) -> _Scan:
 def _read_page(document: Any, index: int) -> tuple[list[Line], Counter[int]]:
     """Lines of a page in reading order, tables as one line each, and the kinds of objects that it shows."""
     page = document[index]
-    if _is_written_on(page) and pdfium.FPDFPage_Flatten(page.raw, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS:
-        page.close()
-        page = document[index]
     try:
-        width, height = _paper(page)
-        text_page = page.get_textpage()
-        try:
-            pieces, turn = read_lines(text_page, width, height)
-        finally:
-            text_page.close()
-        rules, shown = look(page, turn, width, height)
+        seen = _look_at(page)
+        written_on = _is_written_on(page)
+        flat = written_on and pdfium.FPDFPage_Flatten(page.raw, pdfium.FLAT_NORMALDISPLAY) == pdfium.FLATTEN_SUCCESS
     finally:
         page.close()
+    if flat:
+        page = document[index]
+        try:
+            flattened = _look_at(page)
+        finally:
+            page.close()
+        # Flattening may confuse the fonts of the page with those of its forms.
+        lost = Counter(_words(seen.pieces)) - Counter(_words(flattened.pieces))
+        seen = seen if lost.total() > 0.5 * len(_words(seen.pieces)) else flattened
+    pieces, rules, shown = seen
     upright = [line for line in pieces if not line.aside]
     lines = [line for part in regions(ruled_tables(upright, rules)) for line in joined_rows(aligned_tables(part))]
     return [replace(line, words=()) for line in [*lines, *(n for n in pieces if n.aside)]], shown
+
+
+class _Seen(NamedTuple):
+    pieces: list[Line]
+    rules: list[Rule]
+    shown: Counter[int]
+
+
+def _look_at(page: Any) -> _Seen:
+    width, height = _paper(page)
+    text_page = page.get_textpage()
+    try:
+        pieces, turn = read_lines(text_page, width, height)
+    finally:
+        text_page.close()
+    return _Seen(pieces, *look(page, turn, width, height))
+
+
+def _words(lines: Sequence[Line]) -> list[str]:
+    return [word for line in lines for word in line.text.split()]
 
 
 def _paper(page: Any) -> tuple[float, float]:

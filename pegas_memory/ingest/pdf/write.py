@@ -57,7 +57,7 @@ def _write_paragraph(writer: BlockWriter, paragraph: Paragraph, text: str, level
         writer.add(BlockKind.TABLE if paragraph.table else BlockKind.PARAGRAPH, text, garbled=True)
     elif level:
         writer.add(BlockKind.HEADING, text, level=level)
-    elif paragraph.mono:
+    elif paragraph.mono and len(text.split()) > 1:
         writer.add(BlockKind.CODE, text)
     elif paragraph.table:
         writer.add(BlockKind.TABLE, text)
