@@ -14,7 +14,12 @@ from tests.homes import temporary_home
 from tests.support.embedding_server import Fault, HashedEmbeddingServer, hashed_embedding_server
 from tests.support.mcp_client import WHOLE, RawClient, raw_client, sdk_client, text_of
 
-BOOK = "\n\n".join(f"Pump number {n} of the plant moves {n * 7} litres a minute." for n in range(600))
+
+def book(pumps: int) -> str:
+    return "\n\n".join(f"Pump number {n} of the plant moves {n * 7} litres a minute." for n in range(pumps))
+
+
+BOOK = book(600)
 
 
 @pytest.fixture
@@ -42,7 +47,8 @@ def notes(client: RawClient) -> list[dict[str, Any]]:
 def test_progress_is_told_to_a_token(settings: dict[str, str]) -> None:
     with raw_client(WHOLE, **settings) as client:
         client.handshake()
-        asked = {"name": "memory_ingest", "arguments": {"text": BOOK, "title": "Pumps", "distill": "off"}}
+        text = book(3_000)  # several batches of passages
+        asked = {"name": "memory_ingest", "arguments": {"text": text, "title": "Pumps", "distill": "off"}}
         result = client.request("tools/call", {**asked, "_meta": {"progressToken": "p1"}}, 90)["result"]
         assert result["structuredContent"]["state"] == "done"
         told = notes(client)
@@ -52,7 +58,7 @@ def test_progress_is_told_to_a_token(settings: dict[str, str]) -> None:
         assert done == sorted(set(done))
         assert all(note["total"] == 100 for note in told)
         assert any("atoms" in note["message"] for note in told)
-        silent = client.request("tools/call", {**asked, "arguments": {"text": BOOK + " More.", "distill": "off"}}, 90)
+        silent = client.request("tools/call", {**asked, "arguments": {"text": text + " More.", "distill": "off"}}, 90)
         assert silent["result"]["structuredContent"]["state"] == "done"
         assert len(notes(client)) == len(told)
         assert client.close() == 0
