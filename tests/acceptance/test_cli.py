@@ -110,9 +110,10 @@ def test_ingest_files_a_pipe_and_a_broken_one(settings: dict[str, str]) -> None:
 def test_a_job_is_asked_about_by_its_id(settings: dict[str, str]) -> None:
     read = run_json(settings, "ingest", "-", stdin=b"The quay of Norden was rebuilt in 1972 after the flood.")
     assert run_json(settings, "ingest", "--job", read["job_id"])["doc_id"] == read["doc_id"]
-    assert "only a failed or cancelled one" in run(
-        settings, "ingest", "--job", read["job_id"], "--action", "retry", code=2
-    ).stderr
+    assert (
+        "only a failed or cancelled one"
+        in run(settings, "ingest", "--job", read["job_id"], "--action", "retry", code=2).stderr
+    )
     run(settings, "ingest", "--action", "cancel", code=2)
     run(settings, "ingest", code=2)
 

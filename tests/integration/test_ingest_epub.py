@@ -328,7 +328,9 @@ def test_a_page_with_a_wrong_checksum_is_said_and_the_rest_kept() -> None:
 
 def test_a_page_of_filler_is_left_out_and_lying_headers_stop_at_what_they_declare() -> None:
     parts = {**BOOK, "O/a.xhtml": chapter("<p>x</p>" + " " * 30_000_000)}
-    assert check(read_bytes(archive(parts))).warnings == ("1 chapter(s) are damaged, or unpack too far, and were left out: O/a.xhtml.",)
+    assert check(read_bytes(archive(parts))).warnings == (
+        "1 chapter(s) are damaged, or unpack too far, and were left out: O/a.xhtml.",
+    )
 
 
 def test_archives_written_as_streams_with_something_before_them_or_the_mimetype_elsewhere() -> None:
