@@ -99,12 +99,12 @@ class IngestWork:
         return _answer(run, first, chunks, _of_many(run, first, count, found))
 
     def _note_gone(self, run: Run, folder: Path, found: Found) -> None:
-        """What was read from the folder before and is not there now keeps its claims; that is said."""
+        """What was read from the folder before and is not among its files now, gone or left out, keeps its claims."""
         with self._db.tenant(run.job.tenant) as conn:
             known = documents.uris_below(conn, run.job.tenant, f"{folder.as_uri()}/")
         gone = len(known - {path.as_uri() for path in found.files})
         if gone:
-            found.skipped["documents that were read from here before are no longer there; their claims stand"] = gone
+            found.skipped["documents read from here before are not among these files; their claims stand"] = gone
 
     def _one_of_many(self, run: Run, item: Item, found: Found, repository: bool) -> _Outcome | None:
         """What became of one file; None when it was passed over or failed, which is then noted."""
